@@ -1,0 +1,49 @@
+# Everything a newcomer needs: `make demo`, `make test`. Each target sets up its own part of .venv, once.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint format bench readme clean help
+.DEFAULT_GOAL := help
+
+help:  ## what there is to make
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "glasshead needs Python 3.11, 3.12 or 3.13 on the PATH (or make PYTHON=/path/to/python)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	$(PIP) -e . && touch $@
+
+$(VENV)/.test: $(VENV)/.core
+	$(PIP) -e '.[test]' && touch $@
+
+$(VENV)/.lint: $(VENV)/.test
+	$(PIP) -e '.[lint]' && touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(PIP) -e '.[bench]' && touch $@
+
+demo: $(VENV)/.core  ## recover an attention head before your eyes
+	@$(BIN)/glasshead demo
+
+test: $(VENV)/.test  ## run the whole test suite
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.lint  ## ruff and pyright
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
+
+format: $(VENV)/.lint  ## let ruff tidy the code
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+bench: $(VENV)/.bench  ## measure; writes bench/results/*.json
+	$(BIN)/python -m bench.run
+
+readme: $(VENV)/.core  ## put the measured numbers and the picture into README.md
+	$(BIN)/python -m bench.readme
+
+clean:  ## remove the environment and what was made
+	rm -rf $(VENV) demo .pytest_cache .ruff_cache

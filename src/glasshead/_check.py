@@ -1,0 +1,72 @@
+"""The held-out check: fresh random sequences, answered by the box and by the recovered model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._errors import Evidence
+from ._learner.attention import Learned
+from ._meter.lever import longest
+from ._oracle import Oracle
+
+LENGTHS = range(1, 9)
+EACH = 2  # sequences of each length
+QUERIES = len(LENGTHS) * EACH + 1
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """`residual` as in `gh.Recovery`; `evidence` where an answer differs by more than the error bounds allow."""
+
+    residual: float
+    evidence: Evidence | None
+
+
+def held_out(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> HeldOut:
+    """Ask `QUERIES` fresh queries: two of every length from 1 to 8, and the last of them once more."""
+    oracle.stage = "checking on fresh queries"
+    size = token_size(learned, longest(oracle))
+    worst, largest, evidence, excess = 0.0, 0.0, None, 1.0
+    X = answers = np.empty(0)
+    for length in LENGTHS:
+        X = size * unit_scale(rng.standard_normal((EACH, length, oracle.dim)))
+        answers, expected = oracle(X), learned.model(X)
+        allowed = learned.allowed(X, oracle)
+        for x, got, want, slack in zip(X, answers, expected, allowed, strict=True):
+            off = float(np.abs(got - want).max())
+            worst, largest = max(worst, off), max(largest, float(np.abs(got).max()))
+            if off > excess * slack:
+                excess = off / slack if slack > 0 else np.inf
+                evidence = Evidence(
+                    "the recovered head predicts fresh answers", x, f"expected {want} within {slack:.2g}", f"{got}"
+                )
+    again = oracle(X[-1:])[0]
+    repeat = 2 * float(learned.allowed(X[-1:], oracle)[0])
+    if float(np.abs(again - answers[-1]).max()) > repeat:
+        evidence = Evidence("the same query gets the same answer", X[-1], f"expected {answers[-1]} again", f"{again}")
+    return HeldOut(worst / largest if largest > 0 else worst, evidence)
+
+
+def unit_scale(X: np.ndarray) -> np.ndarray:
+    """Gaussian tokens, none longer than `2 sqrt(d)`, divided by that length."""
+    longest_allowed = 2 * np.sqrt(X.shape[-1])
+    norms = np.linalg.norm(X, axis=-1, keepdims=True)
+    return X / np.maximum(norms, longest_allowed)
+
+
+def token_size(learned: Learned, reach: float) -> float:
+    """The token length at which scores differ by a few units, so that the softmax is neither flat nor saturated."""
+    W, key_bias = np.linalg.norm(learned.model.W), np.linalg.norm(learned.model.key_bias)
+    half = 2 * np.sqrt(learned.model.dim)  # tokens come as Gaussians over this length
+    quadratic, linear = W / half**2, key_bias / half
+    if quadratic > 0:
+        size = (
+            (np.sqrt(linear**2 + 8 * quadratic) - linear) / (2 * quadratic)
+            if linear**2 < 1e16 * quadratic
+            else 2 / linear
+        )
+    else:
+        size = 2 / linear if linear > 0 else half
+    return float(min(size, reach))

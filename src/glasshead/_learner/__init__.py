@@ -1,0 +1,1 @@
+from .attention import learn_attention as learn_attention

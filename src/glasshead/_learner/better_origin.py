@@ -1,0 +1,47 @@
+"""A key bias limits the lever. From an origin where it vanishes it does not: measure again from there.
+
+Adding `origin` to every token turns a head into one with `key_bias + W origin`, and `origin = -W^-1 key_bias` makes
+that zero. Costs d^2 + d queries, so it is for small d only, where single scores matter most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from .._meter import ValueMeter
+from .._meter.frame import Frame, cone
+from .._meter.lever import longest
+from .._oracle.translated import Translated
+from .._scheme import full
+from .key_bias import SCORE, read_key_bias
+
+
+def from_a_better_origin(meter: ValueMeter, W: np.ndarray, bound: float, queries: Frame, rng: np.random.Generator):
+    """The meter, W and bound of the second measurement where it is the better one, else those of the first."""
+    assert meter.key_bias is not None
+    values, v_norm = meter.values, float(np.linalg.norm(meter.values.v))
+    origin = -np.linalg.lstsq(W, meter.key_bias, rcond=1e-6)[0]
+    far, reach = float(np.linalg.norm(origin)), longest(meter.oracle)
+    if far > reach / 2:
+        return meter, W, bound
+    ground = abs(values.bias) + far * v_norm
+    clutter = float(np.linalg.norm(meter.key_bias) + np.linalg.norm(W) * far)
+    moved_values = replace(values, bias=values.bias + float(origin @ values.v), ground=ground)
+    keys = cone(values.v / v_norm, rng)
+    product = SCORE / float(np.sqrt(np.mean((keys.vectors @ W @ queries.vectors.T) ** 2)))
+    # The answers' rounding costs (ground / |v| + kappa) / rho, that of the cancelled key bias clutter * rho.
+    rho = min(max(np.sqrt(ground / v_norm / clutter), np.cbrt(product / clutter)), (reach - far) / 2)
+    kappa = min(product / rho, (reach - far) / 2)
+    scene = Translated(meter.oracle, origin)
+    moved = ValueMeter(scene, moved_values, rho, kappa, shift=far, clutter=clutter)
+    moved = read_key_bias(moved, keys, rho)
+    W_moved, bound_moved = full(moved, keys, queries)
+    if bound_moved >= bound:
+        return meter, W, bound
+    error = moved.key_bias_error + bound_moved * far
+    if error < meter.key_bias_error:
+        key_bias = moved.key_bias - W_moved @ origin  # type: ignore[operator]
+        meter = replace(meter, key_bias=key_bias, key_bias_error=float(error))
+    return meter, W_moved, bound_moved

@@ -1,0 +1,40 @@
+"""Laws that every attention head obeys, checked with a handful of queries before the expensive ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._errors import Evidence, TargetMismatch
+from .._meter.lever import longest
+from .._meter.values import Values
+from .._oracle import Oracle
+
+LOOSE = 1e-6  # of the values' size: these laws are about what the box is, not about its last digits
+
+
+def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
+    token = rng.standard_normal(oracle.dim)
+    return token * min(1.0, longest(oracle)) / np.linalg.norm(token)
+
+
+def check_laws(oracle: Oracle, values: Values, token: np.ndarray, first: np.ndarray, rng: np.random.Generator) -> None:
+    """`first` is what the box answered to the one-row query `[token]`, before v was read."""
+    size = abs(values.bias) + float(np.linalg.norm(values.v) * np.linalg.norm(token))
+    allowed = 2 * values.promise(oracle, size) + LOOSE * size
+    row = token[None]
+    other, another = (law_token(oracle, rng) for _ in range(2))
+    one, two, three = row, np.stack([token, token]), np.stack([other, another, token])
+    again = float(values.of(oracle(one[None]))[0])
+    copies = float(values.of(oracle(two[None]))[0])
+    order, swapped = (float(y) for y in values.of(oracle(np.stack([three, three[[1, 0, 2]]]))))
+    earlier = float(values.of(first[None])[0])
+    laws = [
+        ("the same query gets the same answer", one, earlier, again),
+        ("one token alone is answered by x.v + bias", one, float(token @ values.v + values.bias), again),
+        ("two copies of a token are answered like one", two, again, copies),
+        ("the order of the other tokens does not matter", three, order, swapped),
+    ]
+    for law, query, expected, got in laws:
+        if abs(expected - got) > allowed:
+            evidence = Evidence(law, query, f"expected {expected:.9g} within {allowed:.2g}", f"{got:.9g}")
+            raise TargetMismatch("the box is not a single attention head", evidence)

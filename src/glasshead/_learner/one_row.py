@@ -1,0 +1,46 @@
+"""bias from the zero token, v from one long token per coordinate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._errors import NotIdentifiable
+from .._meter.lever import HEADROOM, longest
+from .._meter.values import Values
+from .._oracle import Oracle
+
+
+def read_values(oracle: Oracle, token: np.ndarray) -> tuple[Values, np.ndarray, np.ndarray, np.ndarray]:
+    """`Values`, all of v and bias (where there are several outputs), and the answer to `[token]`: d + 2 queries."""
+    d = oracle.dim
+    zero, first = oracle(np.stack([np.zeros((1, d)), token[None]]))
+    step = token_length(oracle, float(np.abs(zero).max()), float(np.abs(first - zero).max()))
+    answers = oracle((step * np.eye(d))[:, None])
+    v = (answers - zero) / step
+    noise = (2 * oracle.tolerance + oracle.rtol * np.abs(zero).max() + 8 * oracle.roundoff * np.abs(zero).max()) / step
+    if np.abs(v).max() <= noise:
+        raise NotIdentifiable(why_silent(oracle, step, noise))
+    readout = None if v.ndim == 1 else np.linalg.svd(v, full_matrices=False)[2][0]
+    scalar = (v, zero) if readout is None else (v @ readout, zero @ readout)
+    return Values(scalar[0], float(scalar[1]), step, readout), v, zero, first
+
+
+def token_length(oracle: Oracle, bias: float, slope: float) -> float:
+    """Long enough that neither bias nor tolerance hides v. A power of two, so that nothing is rounded."""
+    if oracle.tolerance > 0:
+        return longest(oracle)
+    wanted = 1.0 if bias == 0 else HEADROOM * max(1.0, bias / slope if slope > 0 else np.inf)
+    return 2.0 ** np.floor(np.log2(min(wanted, longest(oracle))))
+
+
+def why_silent(oracle: Oracle, step: float, noise: float) -> str:
+    if oracle.tolerance == 0 and oracle.rtol == 0:
+        return (
+            "v = 0: every one-row answer equals the answer to the zero token, so the attention weights never reach the "
+            "output and no learner could read W from it"
+        )
+    return (
+        f"v cannot be told from 0: with tolerance = {oracle.tolerance:g} and tokens up to {step:.3g} every entry of v is "
+        f"below {noise:.3g}, so a head with v = 0, which hides W from everybody, would answer the same; "
+        "a larger max_norm or a smaller tolerance is needed"
+    )

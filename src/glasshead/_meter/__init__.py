@@ -1,0 +1,2 @@
+from .value import Scores as Scores
+from .value import ValueMeter as ValueMeter

@@ -1,0 +1,53 @@
+"""At which scale to ask: scores near 1, where a sigmoid keeps its digits.
+
+For Gaussian scores of variance s^2 the relative error `E[1/sigma'^2]^(1/2) / s` is least at s = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+TARGET = 1.0
+LOOKS = 2  # pilot scores per step while the order of magnitude is unknown
+PILOTS = 5  # pilot scores once it is known; the first columns then settle it
+STEPS = 64
+
+Pilot = Callable[[float, int], tuple[np.ndarray, np.ndarray]]
+
+
+def find_scale(
+    pilot: Pilot,
+    start: float,
+    cap: float,
+    roundoff: float,
+    saturated: float,
+    target: float = TARGET,
+    pilots: int = PILOTS,
+) -> float:
+    """The scale c <= cap at which `pilot(c, count) -> scores, halfwidths` has scores of rms `target`.
+
+    Returns `cap` where nothing shows at any scale.
+    """
+    stride = roundoff**-0.3  # well inside the range a sigmoid shows at once, so no scale is jumped over
+    scale = min(start, cap)
+    for _ in range(STEPS):
+        s, halfwidth = pilot(scale, LOOKS)
+        largest = np.abs(s).max()
+        if largest > saturated:
+            scale /= stride if largest > 2 * saturated else largest
+        elif np.all(np.abs(s) <= 4 * halfwidth):
+            if scale >= cap:
+                return cap
+            scale = min(cap, scale * stride)
+        else:
+            scale = min(cap, scale * target / largest)
+            break
+    for _ in range(STEPS):
+        s, _ = pilot(scale, pilots)
+        rms = float(np.sqrt(np.mean(np.minimum(np.abs(s), saturated) ** 2)))
+        if rms < saturated / 2:
+            return min(cap, scale * target / rms) if rms > 0 else scale
+        scale /= saturated
+    return scale

@@ -1,0 +1,163 @@
+"""How a real-valued answer becomes a score.
+
+Send `[rho a + kappa b ; kappa b]`. The softmax over two tokens is a sigmoid, so the answer is
+`bias + kappa b.v + sigma(s) rho a.v` with `s = rho a.(kappa W b + key_bias)`: everything but s is known, and
+`a^T W b = (s - rho a.key_bias) / (rho kappa)`. An error of the answer costs `1/(rho a.v)`, so long keys are a lever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._errors import Evidence, TargetMismatch
+from .._oracle import Oracle
+from .lever import longest
+from .scale import TARGET
+from .values import Values
+
+BLOCK_BYTES = 16 * 2**20  # tokens built at a time
+MAX_REASKS = 40  # rounds of asking saturated scores again, each at a fraction of the scale
+OUTLIER = 32.0  # a score this many times less certain than its neighbours is asked again too
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores `a^T W b` and the interval each is known to lie in."""
+
+    t: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+
+    @property
+    def halfwidth(self) -> np.ndarray:
+        return np.maximum(self.hi - self.t, self.t - self.lo)
+
+
+@dataclass(frozen=True)
+class ValueMeter:
+    """Measures scores of one head through value answers, with key tokens of length `rho` and query tokens of `kappa`."""
+
+    oracle: Oracle
+    values: Values
+    rho: float = 1.0
+    kappa: float = 1.0
+    key_bias: np.ndarray | None = None
+    key_bias_error: float = 0.0
+    shift: float = 0.0  # how far the origin was moved,
+    clutter: float = 0.0  # and how large the terms are that cancel there
+
+    def at(self, rho: float, kappa: float) -> ValueMeter:
+        return replace(self, rho=rho, kappa=kappa)
+
+    @property
+    def saturated(self) -> float:
+        """Beyond this score a sigmoid has lost three tenths of its digits: ask again with a shorter key."""
+        return -0.3 * np.log(self.oracle.roundoff)
+
+    @property
+    def drift(self) -> float:
+        """The error of `W b` that is the same for every b: that of the key bias, seen at this scale."""
+        return self.key_bias_error / self.kappa
+
+    def tuned(self, scores: np.ndarray) -> ValueMeter:
+        """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`."""
+        rms = self.rho * self.kappa * float(np.sqrt(np.mean(scores**2)))
+        if rms == 0:
+            return self
+        return self.at(self.rho, min(self.kappa * TARGET / rms, max(self.kappa, longest(self.oracle) - self.rho)))
+
+    def columns(self, B: np.ndarray, A: np.ndarray) -> Scores:
+        """`a^T W b` for m query directions `B (m, d)` and n key directions `A (n, d)`, or `(m, n, d)` one set for each."""
+        m, d = B.shape
+        n = A.shape[-2]
+        out = Scores(*np.empty((3, m, n)))
+        width = max(1, BLOCK_BYTES // (16 * n * d))
+        for start in range(0, m, width):
+            part = slice(start, min(m, start + width))
+            keys = self.rho * (A if A.ndim == 2 else A[part])
+            block = self._measure(self.kappa * B[part], np.broadcast_to(keys, (part.stop - start, n, d)))
+            for whole, piece in zip((out.t, out.lo, out.hi), block, strict=True):
+                whole[part] = piece
+        return out
+
+    def _measure(self, q: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        offset = 0.0 if self.key_bias is None else keys @ self.key_bias
+        s, lo, hi = self.logits(q, keys)
+        scale = self.rho * self.kappa
+        return (s - offset) / scale, (lo - offset) / scale, (hi - offset) / scale
+
+    def logits(self, q: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`k.(W q + key_bias)` for query tokens `q (m, d)` and key tokens `k` in `keys (m, n, d)`, with its interval.
+
+        Logits are linear in the key: one that saturates is asked again with the key shortened, and scaled back.
+        """
+        s, lo, hi = self.read(q, keys)
+        width = hi - lo
+        row, col = np.nonzero((np.abs(s) > self.saturated) | (width > OUTLIER * np.median(width)) & (np.abs(s) > 3))
+        shrink, seen = np.ones(len(row)), s[row, col]
+        for _ in range(MAX_REASKS):
+            if len(row) == 0:
+                break
+            shrink *= 1.5 / np.minimum(np.abs(seen), 20 * self.saturated)
+            again = [r[:, 0] for r in self.read(q[row], (shrink[:, None] * keys[row, col])[:, None])]
+            seen = again[0]
+            s[row, col], lo[row, col], hi[row, col] = (r / shrink for r in again)
+            still = np.abs(seen) > self.saturated
+            row, col, shrink, seen = row[still], col[still], shrink[still], seen[still]
+        return s, lo, hi
+
+    def read(self, q: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The logit that each key token of `keys (m, n, d)` gains over the query token `q (m, d)`, and its interval."""
+        m, n, d = keys.shape
+        X = np.empty((m, n, 2, d))
+        np.add(keys, q[:, None], out=X[:, :, 0])
+        X[:, :, 1] = q[:, None]
+        X = X.reshape(m * n, 2, d)
+        y = self.values.of(self.oracle(X)).reshape(m, n)
+        shared = keys[0] if keys.strides[0] == 0 else keys  # one set of keys for all queries: look at it once
+        swing = shared @ self.values.v
+        signal = y - (self.values.bias + q @ self.values.v)[:, None]
+        flip = np.where(swing < 0, -1.0, 1.0)
+        answer, spread = self._errors(y, np.linalg.norm(q, axis=-1)[:, None], np.linalg.norm(shared, axis=-1))
+        return self._invert(signal * flip, np.broadcast_to(swing * flip, y.shape), answer, spread, X)
+
+    def _errors(self, y, q_norm, key_norm) -> tuple[np.ndarray, np.ndarray]:
+        """How far the signal and its full swing may be off: the promise, rounding, and the errors of v and bias."""
+        values, u, d = self.values, self.oracle.roundoff, self.oracle.dim
+        v_norm, entry = np.linalg.norm(values.v), np.sqrt(d) * values.entry_error(self.oracle)
+        rounding = u * ((d + 8) * (key_norm + 2 * q_norm) * v_norm + 4 * values.backdrop)
+        answer = values.promise(self.oracle, np.abs(y)) + rounding + values.bias_error(self.oracle) + q_norm * entry
+        return answer, key_norm * (entry + u * (d + 2) * v_norm)
+
+    def _invert(self, signal, swing, answer, spread, X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rest = swing - signal
+        impossible = (signal < -answer) | (rest < -(answer + spread))
+        if impossible.any():
+            self._refuse(impossible, signal / swing, X)
+        with np.errstate(divide="ignore"):
+            logit = np.log(np.maximum(signal, 0)) - np.log(np.maximum(rest, 0))
+            lo = np.log(np.maximum(signal - answer, 0)) - np.log(np.maximum(rest + answer + spread, 0))
+            hi = np.log(np.maximum(signal + answer, 0)) - np.log(np.maximum(rest - answer - spread, 0))
+        return np.clip(logit, -750, 750), lo, hi
+
+    def _refuse(self, impossible, alpha, X) -> None:
+        where = np.flatnonzero(impossible)[0]
+        evidence = Evidence(
+            "an attention weight lies between 0 and 1",
+            X[where],
+            "an answer between those of its two tokens",
+            f"one that asks for a weight of {alpha.reshape(-1)[where]:.6g}",
+        )
+        raise TargetMismatch("the box is not a single attention head", evidence)
+
+    def rounding(self, W_norm: float) -> float:
+        """How much rounding inside the box can move a score `a^T W b` of unit vectors, given the size of W.
+
+        The box rounds `k = W q + key_bias`, which both tokens share, and then `x.k` for each of the two tokens x.
+        """
+        size = self.kappa * W_norm + (0.0 if self.key_bias is None else float(np.linalg.norm(self.key_bias)))
+        ulps = 4 * (self.oracle.dim + 4) * self.oracle.roundoff
+        token = self.rho + self.kappa + self.shift
+        return ulps * (self.rho * self.clutter + token * size) / (self.rho * self.kappa)

@@ -1,0 +1,165 @@
+"""One attention head: softmax over the scores of all tokens against the last one, then a linear read-out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from .._arrays import as_real, check_shape
+from .factors import factored_svd, numerical_rank
+from .softmax import softmax
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    Matrix = Float[np.ndarray, "d d"]
+    Vector = Float[np.ndarray, " d"]
+
+
+class Attention:
+    """A single softmax attention head, `softmax_i(x_i . (W x_N + key_bias))^T (X v) + bias`.
+
+    >>> import glasshead as gh
+    >>> head = gh.Attention([[1.0, 0.0], [0.0, 1.0]], [1.0, -1.0])
+    >>> float(head([[3.0, 2.0]]))
+    1.0
+
+    Callable on one sequence `(N, d)` or a batch `(B, N, d)`; the last row is the query token. The answer is one number
+    per sequence, or `k` numbers where `v` has shape `(d, k)`. It computes in the dtype of `W` and `v`.
+    """
+
+    family = "attention"
+
+    def __init__(self, W, v, *, key_bias=None, bias=0.0):
+        W = as_real(W, "W")
+        check_shape(W.ndim == 2 and W.shape[0] == W.shape[1] and W.size > 0, "W of shape (d, d) with d >= 1", W.shape)
+        self._set(W, None, v, key_bias, bias)
+
+    def _set(self, W, factors, v, key_bias, bias) -> None:
+        dim = len(W) if W is not None else factors[0].shape[1]
+        v = as_real(v, "v")
+        check_shape(v.ndim in (1, 2) and len(v) == dim and v.size > 0, f"v of shape ({dim},) or ({dim}, k)", v.shape)
+        dtype = np.result_type(v, W if W is not None else factors[0])
+        bias = as_real(bias, "bias")
+        check_shape(bias.shape in ((), v.shape[1:]), f"a bias of shape {v.shape[1:] or '()'}", bias.shape)
+        if key_bias is not None:
+            key_bias = as_real(key_bias, "key_bias").astype(dtype, copy=False)
+            check_shape(key_bias.shape == (dim,), f"key_bias of shape ({dim},)", key_bias.shape)
+        self._W = None if W is None else W.astype(dtype, copy=False)
+        self._factors = None if factors is None else tuple(F.astype(dtype, copy=False) for F in factors)
+        self.v: np.ndarray = v.astype(dtype, copy=False)
+        self._key_bias = key_bias
+        self.bias = np.broadcast_to(bias.astype(dtype), v.shape[1:])[()]
+
+    @classmethod
+    def from_projections(cls, Q, K, V, w_o, *, scale=1.0, q_bias=None, v_bias=None) -> Self:
+        """The head with query, key and value projections `Q, K, V (r, d)` and output `w_o (r,)` or `(r, k)`.
+
+        The factors are kept: the forward pass costs O(r d) per token and `W` is made only when asked for. A key
+        projection's own bias shifts all scores alike, so there is nothing to pass for it.
+        """
+        Q, K, V, w_o = (as_real(a, name) for a, name in ((Q, "Q"), (K, "K"), (V, "V"), (w_o, "w_o")))
+        check_shape(Q.ndim == 2 and Q.size > 0, "Q of shape (r, d)", Q.shape)
+        check_shape(K.shape == Q.shape, f"K of shape {Q.shape}, like Q", K.shape)
+        check_shape(V.ndim == 2 and V.shape[1] == Q.shape[1], f"V of shape (r, {Q.shape[1]})", V.shape)
+        check_shape(w_o.ndim in (1, 2) and len(w_o) == len(V), f"w_o of shape ({len(V)},) or ({len(V)}, k)", w_o.shape)
+        key_bias = None if q_bias is None else scale * (as_real(q_bias, "q_bias") @ K)
+        head = cls.__new__(cls)
+        head._set(None, (scale * Q, K), V.T @ w_o, key_bias, 0.0 if v_bias is None else as_real(v_bias, "v_bias") @ w_o)
+        return head
+
+    @classmethod
+    def random(cls, dim: int, rank: int | None = None, seed: int = 0) -> Self:
+        """A Gaussian head whose scores on unit-variance tokens have variance about `dim`; `rank` keeps its factors."""
+        if dim < 1:
+            raise ValueError(f"expected dim >= 1, got {dim}")
+        if rank is not None and not 1 <= rank <= dim:
+            raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
+        rng = np.random.default_rng(seed)
+        v = rng.standard_normal(dim)
+        if rank is None:
+            return cls(rng.standard_normal((dim, dim)) / np.sqrt(dim), v)
+        Q, K = rng.standard_normal((2, rank, dim))
+        return cls.from_projections(Q, K, v[None], np.ones(1), scale=1 / np.sqrt(rank * dim))
+
+    @property
+    def dim(self) -> int:
+        return len(self.v)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.v.dtype
+
+    @property
+    def W(self) -> Matrix:
+        if self._W is None:
+            assert self._factors is not None
+            Q, K = self._factors
+            return K.T @ Q
+        return self._W
+
+    @property
+    def key_bias(self) -> Vector:
+        """The vector added to `W x_N`; zeros where the head has none."""
+        return np.zeros(self.dim, self.dtype) if self._key_bias is None else self._key_bias
+
+    @property
+    def has_key_bias(self) -> bool:
+        return self._key_bias is not None and bool(np.any(self._key_bias))
+
+    def keys_against(self, last: np.ndarray) -> np.ndarray:
+        """`W x + key_bias` for each row x of `last`: what the other tokens are scored with."""
+        if self._factors is not None:
+            Q, K = self._factors
+            keys = (last @ Q.T) @ K
+        else:
+            keys = last @ self._W.T
+        return keys if self._key_bias is None else keys + self._key_bias
+
+    def __call__(self, X) -> np.ndarray:
+        X = np.asarray(X, dtype=self.dtype)
+        if X.ndim not in (2, 3) or X.shape[-1] != self.dim or X.shape[-2] < 1:
+            raise ValueError(f"expected sequences of shape (N, {self.dim}) or (B, N, {self.dim}), got {X.shape}")
+        batch = X if X.ndim == 3 else X[None]
+        scores = np.einsum("bnd,bd->bn", batch, self.keys_against(np.ascontiguousarray(batch[:, -1])))
+        weights, values = softmax(scores), batch @ self.v
+        answers = np.einsum("bn,bn...->b...", weights, values) + self.bias
+        return answers if X.ndim == 3 else answers[0]
+
+    def factor(self, rank: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """`Q, K (rank, d)` with `K^T Q = W`, balanced (equal singular values): the projections up to their gauge.
+
+        `rank=None` keeps every singular value above the rounding level; a smaller rank gives the nearest such head.
+        """
+        if rank is not None and not 1 <= rank <= self.dim:
+            raise ValueError(f"expected a rank from 1 to dim = {self.dim}, got {rank}")
+        U, s, Vt = np.linalg.svd(self._W) if self._factors is None else factored_svd(*self._factors)
+        keep = min(len(s), rank or max(1, numerical_rank(s, self.dim)))
+        root = np.sqrt(s[:keep])
+        Q, K = root[:, None] * Vt[:keep], root[:, None] * U[:, :keep].T
+        missing = (rank or keep) - keep
+        return np.pad(Q, ((0, missing), (0, 0))), np.pad(K, ((0, missing), (0, 0)))
+
+    def numpy(self) -> Self:
+        return self
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        weights = {"W": self._W} if self._factors is None else dict(zip(("Q", "K"), self._factors, strict=True))
+        weights |= {"v": self.v, "bias": np.asarray(self.bias)}
+        return weights if self._key_bias is None else weights | {"key_bias": self._key_bias}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Self:
+        rest = {"key_bias": tensors.get("key_bias"), "bias": tensors["bias"]}
+        if "W" in tensors:
+            return cls(tensors["W"], tensors["v"], **rest)
+        head = cls.__new__(cls)
+        head._set(None, (tensors["Q"], tensors["K"]), tensors["v"], **rest)
+        return head
+
+    def __repr__(self) -> str:
+        form = "" if self._factors is None else f", rank={len(self._factors[0])}"
+        outputs = "" if self.v.ndim == 1 else f", outputs={self.v.shape[1]}"
+        biases = ", key_bias" * self.has_key_bias + ", bias" * bool(np.any(self.bias))
+        return f"Attention(dim={self.dim}{form}{outputs}{biases}, {self.dtype})"

@@ -1,0 +1,50 @@
+"""The black box as a learner sees it: a dimension, a promise, and a way to ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class Oracle:
+    """All that a learner may see of a box. Subclass it and implement `__call__` to plug in a new kind of box.
+
+    `dim` is the token dimension, `queries` counts every sequence asked. The promise: an answer is within
+    `tolerance + rtol * |truth|` of the truth, and tokens longer than `max_norm` are never sent.
+    """
+
+    dim: int
+    queries: int = 0
+    tolerance: float = 0.0
+    rtol: float = 0.0
+    max_norm: float | None = None
+    stage: str = ""  # what the learner is doing, for progress bars
+
+    @property
+    def roundoff(self) -> float:
+        """The unit roundoff of the box's numbers, 2^-53 for float64."""
+        return 2.0**-53
+
+    def __call__(self, X: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, " B"] | Float[np.ndarray, "B k"]:
+        raise NotImplementedError
+
+
+class Wrapper(Oracle):
+    """An oracle around another one: counting, promise and dimension are those of the inner oracle."""
+
+    def __init__(self, inner: Oracle):
+        self.inner = inner
+
+    dim = property(lambda self: self.inner.dim)  # type: ignore[assignment]
+    queries = property(lambda self: self.inner.queries)  # type: ignore[assignment]
+    tolerance = property(lambda self: self.inner.tolerance)  # type: ignore[assignment]
+    rtol = property(lambda self: self.inner.rtol)  # type: ignore[assignment]
+    max_norm = property(lambda self: self.inner.max_norm)  # type: ignore[assignment]
+    roundoff = property(lambda self: self.inner.roundoff)  # type: ignore[assignment]
+
+    def __call__(self, X):
+        return self.inner(X)

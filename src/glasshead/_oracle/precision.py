@@ -1,0 +1,42 @@
+"""How many digits a box computes with, read off its answers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+
+
+def fits(answers: np.ndarray, name: str) -> bool:
+    """Whether every answer is a number of the narrower format."""
+    if name == "bfloat16":  # float32 whose lower 16 bits are zero
+        narrow = answers.astype(np.float32)
+        return bool(np.all(narrow == answers) and not np.any(narrow.view(np.uint32) & 0xFFFF))
+    with np.errstate(over="ignore"):
+        return bool(np.all(answers.astype(name).astype(np.float64) == answers))
+
+
+class Precision:
+    """Narrows down the format of a box: a format stays possible until an answer needs more digits than it has."""
+
+    ENOUGH = 8  # distinct answers before a coincidence (whole numbers, say) is not believed any more
+
+    def __init__(self, dtype: np.dtype):
+        self._input = ROUNDOFF[dtype.name]
+        self._possible = ["bfloat16", "float16", "float32"]
+        self._declared = 0.0
+        self._seen = 0
+
+    def see(self, answers: np.ndarray) -> None:
+        if answers.dtype.kind == "f":
+            self._declared = ROUNDOFF.get(answers.dtype.name, 0.0)
+        if not self._possible:
+            return
+        nonzero = answers[answers != 0].astype(np.float64, copy=False)
+        self._seen += len(np.unique(nonzero))
+        self._possible = [name for name in self._possible if fits(nonzero, name)]
+
+    @property
+    def roundoff(self) -> float:
+        read = [ROUNDOFF[name] for name in self._possible if self._seen >= self.ENOUGH]
+        return max([self._input, self._declared, *read])

@@ -1,0 +1,87 @@
+"""What a recovery returns: the model, what it cost, how sure it is, and why."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ._files import load, save
+
+MODEL_FILE, RESULT_FILE = "model.safetensors", "recovery.json"
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """The result of `gh.recover` and of the functions of `gh.paper`.
+
+    `bound` and `bound_v` are upper bounds on `||W_hat - W||_F` and `||v_hat - v||` that follow from the oracle's promise,
+    for a box that evaluates its formula in floating point as it stands; `None` where nothing is guaranteed.
+    `residual` is the largest error on fresh held-out queries over the largest answer among them, `None` if not checked.
+    """
+
+    model: Any
+    family: str
+    heads: int
+    rank: int | tuple[int, ...]
+    queries: int
+    limit: int
+    bound: float | None
+    bound_v: float | None
+    confidence: float
+    residual: float | None
+    reason: str
+
+    @property
+    def overhead(self) -> float:
+        """Queries over the information limit."""
+        return self.queries / self.limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, `model` as the name of its file in a saved folder."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"model": MODEL_FILE}
+
+    def save(self, folder: str | os.PathLike) -> Path:
+        """Write `model.safetensors` and `recovery.json` into `folder`, which is made if need be."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        save(self.model, folder / MODEL_FILE)
+        part = folder / f".{RESULT_FILE}.{os.getpid()}.part"
+        part.write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+        os.replace(part, folder / RESULT_FILE)
+        return folder
+
+    def __str__(self) -> str:
+        def number(x: float | None) -> str:
+            return "not known" if x is None else f"{x:.2g}"
+
+        lines = [
+            f"{self.family}: {self.model}",
+            f"  queries    {self.queries:,} = {self.overhead:.4g} x the information limit of {self.limit:,}",
+            f"  rank       {self.rank}",
+            f"  |dW|_F  <= {number(self.bound)}, |dv| <= {number(self.bound_v)} (confidence {self.confidence:g})",
+            f"  held out   {number(self.residual)}",
+            f"  {self.reason}",
+        ]
+        return "\n".join(lines)
+
+
+def load_recovery(folder: str | os.PathLike) -> Recovery:
+    """Read back what `found.save(folder)` wrote."""
+    path = Path(folder) / RESULT_FILE
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"no recovery in {folder}: expected a file {RESULT_FILE}, written by found.save(folder)"
+        )
+    try:
+        fields = json.loads(path.read_text())
+        rank = fields["rank"]
+        fields |= {
+            "rank": tuple(rank) if isinstance(rank, list) else rank,
+            "model": load(path.parent / fields["model"]),
+        }
+        return Recovery(**fields)
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a recovery written by found.save: {error}") from error

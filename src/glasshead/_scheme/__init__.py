@@ -1,0 +1,1 @@
+from .full import full as full

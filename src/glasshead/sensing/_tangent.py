@@ -1,0 +1,82 @@
+"""The measurements restricted to the tangent space at W, and least squares there by conjugate gradients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from ._factors import Factors
+
+
+class Tangent:
+    """`a_k^T Z b_k` for `Z = L^T V + U^T R` with R orthogonal to V; a tangent vector is the array `[L R]`.
+
+    This splitting is an isometry, so the conditioning does not depend on the singular values of W.
+    It works in the precision of A: single for most of Gauss-Newton, double for the rest.
+    """
+
+    def __init__(self, A, B, W: Factors, AU, BV) -> None:
+        self.A, self.B = A, B
+        self.V = W.V.astype(A.dtype, copy=False)
+        self.AU, self.BV = AU.astype(A.dtype, copy=False), BV.astype(A.dtype, copy=False)
+
+    def measure(self, z: Float[np.ndarray, "r d1+d2"]) -> Float[np.ndarray, "m"]:
+        d1 = self.A.shape[1]
+        along_left = np.einsum("rm,rm->m", z[:, :d1] @ self.A.T, self.BV)
+        return along_left + np.einsum("rm,rm->m", self.AU, z[:, d1:] @ self.B.T)
+
+    def adjoint(self, e: Float[np.ndarray, "m"]) -> Float[np.ndarray, "r d1+d2"]:
+        R = (e * self.AU) @ self.B
+        R -= (R @ self.V.T) @ self.V
+        return np.hstack([(e * self.BV) @ self.A, R])
+
+
+class Solution(NamedTuple):
+    z: Float[np.ndarray, "r d1+d2"]
+    misfit: Float[np.ndarray, "m"]
+    """What the step leaves of the right-hand side, to first order."""
+    steps: int
+
+
+def least_squares(
+    tangent: Tangent, e: Float[np.ndarray, "m"], *, damping: float, accuracy: float, limit: int
+) -> Solution:
+    """Minimise `||measure(z) - e||^2 + damping ||z||^2` until the gradient has shrunk by `accuracy`."""
+    misfit = e.astype(tangent.A.dtype)
+    gradient = tangent.adjoint(misfit)
+    z, direction = np.zeros_like(gradient), gradient.copy()
+    size = first = np.vdot(gradient, gradient)
+    steps = 0
+    while size > accuracy**2 * first and steps < limit:
+        image = tangent.measure(direction)
+        length = size / (image @ image + damping * np.vdot(direction, direction))
+        z += length * direction
+        misfit -= length * image
+        gradient = tangent.adjoint(misfit) - damping * z
+        size, previous = np.vdot(gradient, gradient), size
+        direction = gradient + (size / previous) * direction
+        steps += 1
+    return Solution(z, misfit, steps)
+
+
+def least_norm(
+    tangent: Tangent, target: Float[np.ndarray, "r d1+d2"], *, accuracy: float, limit: int
+) -> Float[np.ndarray, "m"]:
+    """The shortest y with `adjoint(y) = target`."""
+    rest, direction = target.copy(), target.copy()
+    y = np.zeros(len(tangent.A), tangent.A.dtype)
+    size = first = np.vdot(rest, rest)
+    steps = 0
+    while size > accuracy**2 * first and steps < limit:
+        image = tangent.measure(direction)
+        length = size / (image @ image)
+        y += length * image
+        rest -= length * tangent.adjoint(image)
+        size, previous = np.vdot(rest, rest), size
+        direction = rest + (size / previous) * direction
+        steps += 1
+    return y
