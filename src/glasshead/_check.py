@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._errors import Evidence
-from ._learner.attention import Learned
+from ._learner.learned import Learned
 from ._meter.lever import longest
 from ._oracle import Oracle
 
 LENGTHS = range(1, 9)
-EACH = 2  # sequences of each length
-QUERIES = len(LENGTHS) * EACH + 1
+EACH = 2  # sequences of each length; one token alone was asked about before
+QUERIES = len(LENGTHS) * EACH
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class HeldOut:
 
 
 def held_out(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> HeldOut:
-    """Ask `QUERIES` fresh queries: two of every length from 1 to 8, and the last of them once more."""
+    """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more."""
     oracle.stage = "checking on fresh queries"
     size = token_size(learned, longest(oracle))
     worst, largest, evidence, excess = 0.0, 0.0, None, 1.0
     X = answers = np.empty(0)
     for length in LENGTHS:
-        X = size * unit_scale(rng.standard_normal((EACH, length, oracle.dim)))
+        X = size * unit_scale(rng.standard_normal((min(EACH, length), length, oracle.dim)))
         answers, expected = oracle(X), learned.model(X)
         allowed = learned.allowed(X, oracle)
         for x, got, want, slack in zip(X, answers, expected, allowed, strict=True):
@@ -58,7 +58,7 @@ def unit_scale(X: np.ndarray) -> np.ndarray:
 
 def token_size(learned: Learned, reach: float) -> float:
     """The token length at which scores differ by a few units, so that the softmax is neither flat nor saturated."""
-    W, key_bias = np.linalg.norm(learned.model.W), np.linalg.norm(learned.model.key_bias)
+    W, key_bias = learned.model.W_norm, np.linalg.norm(learned.model.key_bias)
     half = 2 * np.sqrt(learned.model.dim)  # tokens come as Gaussians over this length
     quadratic, linear = W / half**2, key_bias / half
     if quadratic > 0:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ._recovery import Recovery
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,8 @@ class Evidence:
 
     def __str__(self) -> str:
         rows, dim = self.query.shape
-        return f"{self.law}: a query of {rows} token{'s' * (rows != 1)} in dimension {dim}: {self.expected}, got {self.got}"
+        tokens = f"{rows} token{'s' * (rows != 1)} in dimension {dim}"
+        return f"{self.law}: asked {tokens}, {self.expected}, got {self.got}"
 
 
 class GlassheadError(Exception):
@@ -36,22 +34,22 @@ class NotIdentifiable(GlassheadError):
 class AccuracyUnreachable(NotIdentifiable):
     """The promise behind the answers does not determine W as finely as was asked; `best` is what it does determine."""
 
-    def __init__(self, message: str, best: Recovery | None = None):
+    def __init__(self, message: str, best: Any = None):
         super().__init__(message)
         self.best = best
 
 
 class TargetMismatch(GlassheadError):
-    """The box is not what was asked for; `evidence` says which answer shows it, `best` is the closest recovery if any."""
+    """The box is not what was asked for: `evidence` is the answer that shows it, `best` the closest recovery if any."""
 
-    def __init__(self, message: str, evidence: Evidence | None = None, best: Recovery | None = None):
+    def __init__(self, message: str, evidence: Evidence | None = None, best: Any = None):
         super().__init__(f"{message} ({evidence})" if evidence is not None else message)
         self.evidence = evidence
         self.best = best
 
 
 class BudgetExceeded(GlassheadError):
-    """The query budget does not suffice; `known` is what was learned, `needed` how many more queries it would have taken."""
+    """The query budget does not suffice: `known` is what was learned, `needed` how many more queries it would take."""
 
     def __init__(self, message: str, *, budget: int, needed: int, known: dict[str, Any] | None = None):
         super().__init__(message)

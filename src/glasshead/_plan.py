@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 OVERHEAD = 64  # pilots, law checks, repeats, re-asked scores and the held-out check together
+DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
 ANSWERS = ("value",)
 
 
 def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = False, bias: bool = False) -> int:
     """The free parameters of one head: no learner that gets one number per query can do with fewer queries."""
-    columns = dim + key_bias
-    W = dim * columns if rank is None else rank * (dim + columns - rank)
-    return W + dim + bias
+    W = dim * dim if rank is None else rank * (2 * dim - rank)
+    return W + dim + key_bias * dim + bias
 
 
 def plan(
@@ -20,16 +20,17 @@ def plan(
     rank: int | None = None,
     heads: int = 1,
     answers: str = "value",
-    accuracy=None,
-    biases=False,
+    accuracy: float | None = None,
+    biases: bool = False,
 ) -> int:
-    """The number of queries that `gh.recover` will ask at most, for a box that gives one number per answer.
+    """The number of queries that `gh.recover` asks at most, for a box that gives one number per answer.
 
-    >>> gh.plan(64)
-    4224
+    >>> gh.plan(64), gh.plan(64, rank=4)
+    (4224, 624)
 
-    That is `dim**2 + dim` free parameters and 64 more, and `dim + 1` more with `biases=True`. A score that turns out
-    saturated is asked again, which only a very lopsided W makes happen more than a few times.
+    That is one for each free parameter, `dim**2 + dim` or `2*rank*dim - rank**2 + dim`, and 64 more (96 where the rank is
+    small and has to be discovered); `biases=True` adds `dim + 1`. Beyond that only scores that turn out saturated are
+    asked again, which happens to a few of them unless W is very lopsided.
     """
     if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
         raise ValueError(f"expected dim to be an integer >= 1, got {dim!r}")
@@ -43,4 +44,5 @@ def plan(
         raise ValueError(f"expected accuracy to be positive, got {accuracy!r}")
     if rank is not None and not 1 <= rank <= dim:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
-    return information_limit(dim, key_bias=biases, bias=biases) + OVERHEAD
+    discovery = 0 if rank is None or rank == dim else DISCOVERY
+    return information_limit(dim, rank, key_bias=biases, bias=biases) + OVERHEAD + discovery

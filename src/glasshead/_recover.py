@@ -9,8 +9,7 @@ import numpy as np
 from ._check import QUERIES, held_out
 from ._errors import AccuracyUnreachable, BudgetExceeded, TargetMismatch
 from ._learner import learn_attention
-from ._learner.attention import Learned
-from ._models.factors import numerical_rank
+from ._learner.learned import Learned
 from ._oracle import Budgeted, Oracle, ValueOracle, Watched
 from ._plan import information_limit, plan
 from ._progress import bar
@@ -43,25 +42,26 @@ def recover(
 
     `oracle` is a `gh.Oracle`, or a `gh` model to be wrapped in one. Every result was checked on fresh queries of 1 to 8
     tokens; a box that is not of the family raises `TargetMismatch` with the evidence, one that hides its parameters
-    `NotIdentifiable`. `accuracy` is the largest acceptable bound on `||W_hat - W||_F`, `budget` the most queries to ask;
-    `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same queries.
+    `NotIdentifiable`. `rank` is discovered unless given; `accuracy` is the largest acceptable `||W_hat - W||_F`, which
+    can save queries where W is nearly of low rank; `budget` is the most queries to ask; `progress` is True for a bar or
+    a callable `(done, planned, what)`. The same seed asks the same queries.
     """
     oracle = as_oracle(oracle)
     check_arguments(oracle, family, rank, accuracy, budget, journal)
     if progress is True:
         with bar() as report:
-            return _recover(oracle, accuracy, budget, seed, report)
-    return _recover(oracle, accuracy, budget, seed, progress or None)
+            return _recover(oracle, rank, accuracy, budget, seed, report)
+    return _recover(oracle, rank, accuracy, budget, seed, progress or None)
 
 
-def _recover(oracle: Oracle, accuracy, budget, seed: int, report: Progress | None) -> Recovery:
+def _recover(oracle: Oracle, rank, accuracy, budget, seed: int, report: Progress | None) -> Recovery:
     start, asked = oracle.queries, oracle
     if budget is not None:
         oracle = Budgeted(oracle, budget)
     if report is not None:
         oracle = Watched(oracle, plan(oracle.dim), report)
     rng = np.random.default_rng(seed)
-    learned = learn_attention(oracle, rng)
+    learned = learn_attention(oracle, rng, rank, accuracy)
     try:
         check = held_out(oracle, learned, rng)
     except BudgetExceeded as error:
@@ -89,9 +89,8 @@ def as_oracle(oracle) -> Oracle:
         return oracle
     if hasattr(oracle, "dim") and callable(oracle):
         return ValueOracle(oracle)
-    raise TypeError(
-        f"expected a gh.Oracle or a gh model, got {type(oracle).__name__}; wrap a callable as gh.ValueOracle(f, dim=...)"
-    )
+    hint = "wrap a callable as gh.ValueOracle(f, dim=...)"
+    raise TypeError(f"expected a gh.Oracle or a gh model, got {type(oracle).__name__}; {hint}")
 
 
 def check_arguments(oracle: Oracle, family, rank, accuracy, budget, journal) -> None:
@@ -105,26 +104,30 @@ def check_arguments(oracle: Oracle, family, rank, accuracy, budget, journal) -> 
         raise ValueError(f"expected accuracy to be a positive number, got {accuracy!r}")
     if journal is not None:
         raise ValueError(f"expected journal=None, got {journal!r}: journals are not part of this version")
-    if budget is None:
-        return
-    if isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 1:
+    if budget is not None:
+        check_budget(budget, oracle.dim, rank)
+
+
+def check_budget(budget, dim: int, rank: int | None) -> None:
+    """Refuse at once what cannot suffice. With the rank unknown that is less than a head of rank one takes."""
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise ValueError(f"expected budget to be a positive integer or None, got {budget!r}")
-    least = information_limit(oracle.dim) + QUERIES
-    if budget < least:
+    parameters = information_limit(dim, rank or 1)
+    if budget < parameters + QUERIES:
         raise BudgetExceeded(
-            f"a budget of {budget} cannot suffice: a head of dimension {oracle.dim} has {information_limit(oracle.dim)} free "
-            f"parameters and the held-out check takes {QUERIES} queries; allow gh.plan({oracle.dim}) = {plan(oracle.dim)}",
+            f"a budget of {budget} cannot suffice: a head of dimension {dim} and rank {rank or 1} has {parameters} free "
+            f"parameters and the held-out check takes {QUERIES} queries; gh.plan says what to allow",
             budget=budget,
-            needed=plan(oracle.dim) - budget,
+            needed=parameters + QUERIES - budget,
         )
 
 
 def summary(learned: Learned, oracle: Oracle, start: int, residual: float | None) -> Recovery:
     head = learned.model
-    rank = numerical_rank(np.linalg.svd(head.W, compute_uv=False), head.dim, learned.bound)
+    rank = learned.rank
     outputs = 1 if head.v.ndim == 1 else head.v.shape[1]
     biased = head.has_key_bias, bool(np.any(head.bias))
-    parameters = information_limit(head.dim, key_bias=biased[0]) + (outputs - 1) * head.dim + outputs * biased[1]
+    parameters = information_limit(head.dim, rank, key_bias=biased[0]) + (outputs - 1) * head.dim + outputs * biased[1]
     biases = (
         " and ".join(name for name, there in zip(("a key bias", "a bias"), biased, strict=True) if there) or "no bias"
     )
@@ -140,7 +143,7 @@ def summary(learned: Learned, oracle: Oracle, start: int, residual: float | None
         limit=-(-parameters // outputs),
         bound=learned.bound,
         bound_v=learned.bound_v,
-        confidence=1.0,
+        confidence=learned.confidence,
         residual=residual,
-        reason=f"one head with {biases}: all of W was read; {checked}",
+        reason=f"one head of rank {rank} with {biases}; {checked}",
     )

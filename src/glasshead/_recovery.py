@@ -17,8 +17,8 @@ MODEL_FILE, RESULT_FILE = "model.safetensors", "recovery.json"
 class Recovery:
     """The result of `gh.recover` and of the functions of `gh.paper`.
 
-    `bound` and `bound_v` are upper bounds on `||W_hat - W||_F` and `||v_hat - v||` that follow from the oracle's promise,
-    for a box that evaluates its formula in floating point as it stands; `None` where nothing is guaranteed.
+    `bound` and `bound_v` are upper bounds on `||W_hat - W||_F` and `||v_hat - v||` that follow from the oracle's
+    promise, for a box that evaluates its formula in floating point as it stands; `None` where nothing is guaranteed.
     `residual` is the largest error on fresh held-out queries over the largest answer among them, `None` if not checked.
     """
 

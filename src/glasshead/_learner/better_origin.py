@@ -11,21 +11,22 @@ from dataclasses import replace
 import numpy as np
 
 from .._meter import ValueMeter
-from .._meter.frame import Frame, cone
+from .._meter.frame import cone
 from .._meter.lever import longest
 from .._oracle.translated import Translated
-from .._scheme import full
+from .._scheme import Measured, full
 from .key_bias import SCORE, read_key_bias
 
 
-def from_a_better_origin(meter: ValueMeter, W: np.ndarray, bound: float, queries: Frame, rng: np.random.Generator):
-    """The meter, W and bound of the second measurement where it is the better one, else those of the first."""
+def from_a_better_origin(meter: ValueMeter, first: Measured, rng: np.random.Generator) -> tuple[ValueMeter, Measured]:
+    """Meter and result of the second measurement where it is the better one, else those of the first."""
     assert meter.key_bias is not None
+    W, queries = first.W, meter.queries
     values, v_norm = meter.values, float(np.linalg.norm(meter.values.v))
     origin = -np.linalg.lstsq(W, meter.key_bias, rcond=1e-6)[0]
     far, reach = float(np.linalg.norm(origin)), longest(meter.oracle)
     if far > reach / 2:
-        return meter, W, bound
+        return meter, first
     ground = abs(values.bias) + far * v_norm
     clutter = float(np.linalg.norm(meter.key_bias) + np.linalg.norm(W) * far)
     moved_values = replace(values, bias=values.bias + float(origin @ values.v), ground=ground)
@@ -35,13 +36,13 @@ def from_a_better_origin(meter: ValueMeter, W: np.ndarray, bound: float, queries
     rho = min(max(np.sqrt(ground / v_norm / clutter), np.cbrt(product / clutter)), (reach - far) / 2)
     kappa = min(product / rho, (reach - far) / 2)
     scene = Translated(meter.oracle, origin)
-    moved = ValueMeter(scene, moved_values, rho, kappa, shift=far, clutter=clutter)
-    moved = read_key_bias(moved, keys, rho)
-    W_moved, bound_moved = full(moved, keys, queries)
-    if bound_moved >= bound:
-        return meter, W, bound
-    error = moved.key_bias_error + bound_moved * far
+    moved = ValueMeter(scene, moved_values, keys, queries, rho, kappa, shift=far, clutter=clutter)
+    moved = read_key_bias(moved, rho)
+    second = full(moved)
+    if second.bound >= first.bound:
+        return meter, first
+    error = moved.key_bias_error + second.bound * far
     if error < meter.key_bias_error:
-        key_bias = moved.key_bias - W_moved @ origin  # type: ignore[operator]
+        key_bias = moved.key_bias - second.W @ origin  # type: ignore[operator]
         meter = replace(meter, key_bias=key_bias, key_bias_error=float(error))
-    return meter, W_moved, bound_moved
+    return meter, second

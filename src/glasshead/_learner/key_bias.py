@@ -7,37 +7,37 @@ from dataclasses import replace
 import numpy as np
 
 from .._meter import ValueMeter
-from .._meter.frame import Frame
 from .._meter.lever import longest
 from .._meter.scale import find_scale
 
 DETECTIONS = 2
-PILOTS = 16
+PILOTS, FEW = 16, 16  # few keys: few pilots, so as not to spend a second bias on finding the first
 SCORE = 1.2  # rms of the logits: best where the answer's error does not shrink with the signal
 
 
-def has_key_bias(meter: ValueMeter, keys: Frame) -> bool:
+def has_key_bias(meter: ValueMeter) -> bool:
     """The longest keys show even the smallest bias. Random keys, so missing it by chance has probability zero."""
-    long = longest(meter.oracle) * keys.vectors[:DETECTIONS]
+    long = longest(meter.oracle) * meter.keys.vectors[:DETECTIONS]
     _, lo, hi = meter.read(np.zeros((1, meter.oracle.dim)), long[None])
     return bool(np.any((lo > 0) | (hi < 0)))
 
 
-def find_key_bias(meter: ValueMeter, keys: Frame, rng: np.random.Generator) -> ValueMeter:
+def find_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
     """The meter with its key bias filled in, at the scale where all d logits are near `SCORE`."""
-    zero = np.zeros((1, meter.oracle.dim))
+    zero, keys, oracle = np.zeros((1, meter.oracle.dim)), meter.keys, meter.oracle
 
     def pilot(rho: float, count: int):
         chosen = keys.vectors[rng.permutation(len(keys))[:count]]
         s, lo, hi = meter.read(zero, rho * chosen[None])
         return s[0], np.maximum(hi - s, s - lo)[0]
 
-    oracle = meter.oracle
-    rho = find_scale(pilot, 1.0, longest(oracle), oracle.roundoff, meter.saturated, SCORE, min(PILOTS, len(keys) // 2))
-    return read_key_bias(meter, keys, rho)
+    pilots = PILOTS if len(keys) > FEW else min(5, len(keys))
+    rho = find_scale(pilot, 1.0, longest(oracle), oracle.roundoff, meter.saturated, SCORE, pilots)
+    return read_key_bias(meter, rho)
 
 
-def read_key_bias(meter: ValueMeter, keys: Frame, rho: float) -> ValueMeter:
+def read_key_bias(meter: ValueMeter, rho: float) -> ValueMeter:
+    keys = meter.keys
     s, lo, hi = meter.logits(np.zeros((1, meter.oracle.dim)), rho * keys.vectors[None])
     key_bias = keys.inverse @ s[0] / rho
     width = np.linalg.norm(np.maximum(hi - s, s - lo)) / rho

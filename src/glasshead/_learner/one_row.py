@@ -40,7 +40,7 @@ def why_silent(oracle: Oracle, step: float, noise: float) -> str:
             "output and no learner could read W from it"
         )
     return (
-        f"v cannot be told from 0: with tolerance = {oracle.tolerance:g} and tokens up to {step:.3g} every entry of v is "
-        f"below {noise:.3g}, so a head with v = 0, which hides W from everybody, would answer the same; "
+        f"v cannot be told from 0: with tolerance = {oracle.tolerance:g} and tokens up to {step:.3g} every entry "
+        f"of v is below {noise:.3g}, so a head with v = 0, which hides W from everybody, would answer the same; "
         "a larger max_norm or a smaller tolerance is needed"
     )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._types import Float
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -14,12 +16,15 @@ class Frame:
     `gain` is the spectral norm of the inverse: by how much errors of the scores can grow.
     """
 
-    vectors: np.ndarray
-    inverse: np.ndarray
+    vectors: Float[np.ndarray, "n d"]
+    inverse: Float[np.ndarray, "d n"]
     gain: float
 
     def __len__(self) -> int:
         return len(self.vectors)
+
+
+NOTHING = Frame(np.empty((0, 0)), np.empty((0, 0)), 1.0)
 
 
 def orthonormal(dim: int, rng: np.random.Generator) -> Frame:
@@ -37,7 +42,7 @@ def random_rotation(dim: int, rng: np.random.Generator, first: np.ndarray | None
     return (Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T
 
 
-def simplex(axis: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def simplex(axis: Float[np.ndarray, " d"], rng: np.random.Generator) -> Float[np.ndarray, "d d"]:
     """The d corners of a regular simplex of unit vectors in the hyperplane orthogonal to the unit vector `axis`.
 
     They sum to zero, and `E^T E = d/(d-1)` times the projection on that hyperplane.
@@ -52,7 +57,7 @@ def simplex(axis: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.sqrt(d / (d - 1)) * reflection[:, 1:] @ random_rotation(d, rng, axis)[1:]
 
 
-def cone(axis: np.ndarray, rng: np.random.Generator, lean: float = np.sqrt(0.5)) -> Frame:
+def cone(axis: Float[np.ndarray, " d"], rng: np.random.Generator, lean: float = np.sqrt(0.5)) -> Frame:
     """d unit vectors that all have the same dot product `lean` with the unit vector `axis`.
 
     At `lean = 1/sqrt(d)` this is an orthonormal basis (the Householder probes of the design). Leaning further towards

@@ -13,12 +13,15 @@ import numpy as np
 
 from .._errors import Evidence, TargetMismatch
 from .._oracle import Oracle
+from .._types import Float
+from .frame import NOTHING, Frame, cone
 from .lever import longest
 from .scale import TARGET
 from .values import Values
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 MAX_REASKS = 40  # rounds of asking saturated scores again, each at a fraction of the scale
+DIM = 64.0  # how much signal may be given up to keep keys inside a span that W only nearly fills
 OUTLIER = 32.0  # a score this many times less certain than its neighbours is asked again too
 
 
@@ -26,9 +29,9 @@ OUTLIER = 32.0  # a score this many times less certain than its neighbours is as
 class Scores:
     """Scores `a^T W b` and the interval each is known to lie in."""
 
-    t: np.ndarray
-    lo: np.ndarray
-    hi: np.ndarray
+    t: Float[np.ndarray, "m n"]
+    lo: Float[np.ndarray, "m n"]
+    hi: Float[np.ndarray, "m n"]
 
     @property
     def halfwidth(self) -> np.ndarray:
@@ -37,10 +40,15 @@ class Scores:
 
 @dataclass(frozen=True)
 class ValueMeter:
-    """Measures scores of one head through value answers, with key tokens of length `rho` and query tokens of `kappa`."""
+    """Measures scores of one head through value answers, with key tokens of length `rho` and query tokens of `kappa`.
+
+    `keys` and `queries` are the frames in which it measures best; `frame(Q)` is one for a subspace.
+    """
 
     oracle: Oracle
     values: Values
+    keys: Frame
+    queries: Frame = NOTHING
     rho: float = 1.0
     kappa: float = 1.0
     key_bias: np.ndarray | None = None
@@ -61,19 +69,63 @@ class ValueMeter:
         """The error of `W b` that is the same for every b: that of the key bias, seen at this scale."""
         return self.key_bias_error / self.kappa
 
-    def tuned(self, scores: np.ndarray) -> ValueMeter:
-        """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`."""
-        rms = self.rho * self.kappa * float(np.sqrt(np.mean(scores**2)))
-        if rms == 0:
-            return self
-        return self.at(self.rho, min(self.kappa * TARGET / rms, max(self.kappa, longest(self.oracle) - self.rho)))
+    def tuned(self, scores: np.ndarray, growth: float = 8.0) -> ValueMeter:
+        """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`.
 
-    def columns(self, B: np.ndarray, A: np.ndarray) -> Scores:
-        """`a^T W b` for m query directions `B (m, d)` and n key directions `A (n, d)`, or `(m, n, d)` one set for each."""
+        They grow by `growth` at most: scores that are all but zero say nothing about the ones to come.
+        """
+        rms = self.rho * self.kappa * float(np.sqrt(np.mean(scores**2)))
+        factor = growth if growth * rms < TARGET else TARGET / rms
+        return self.at(self.rho, min(self.kappa * factor, max(self.kappa, longest(self.oracle) - self.rho)))
+
+    def suited(self, keys: np.ndarray) -> ValueMeter:
+        """The meter with its lever shortened, if need be, to what these keys see of the key bias."""
+        if self.key_bias is None:
+            return self
+        seen = float(np.sqrt(np.mean((keys @ self.key_bias) ** 2)))
+        rho = min(self.rho, 1.0 / seen) if seen > 0 else self.rho
+        return self.at(rho, min(self.kappa * self.rho / rho, longest(self.oracle) - rho))
+
+    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """For each unit vector a in `A (n, d)` two keys that can be seen whatever a is, and the numbers to combine them
+        with: `(v + f) / sqrt 2` and `(v - f) / sqrt 2`, where a lies in the plane of v and f."""
+        v = self.values.v / np.linalg.norm(self.values.v)
+        along = A @ v
+        f = A - np.outer(along, v)
+        flat = np.linalg.norm(f, axis=1) < 1e-8
+        f[flat] = rng.standard_normal((int(flat.sum()), len(v)))
+        f -= np.outer(f @ v, v)
+        f /= np.linalg.norm(f, axis=1, keepdims=True)
+        across = np.einsum("nd,nd->n", A, f)
+        keys = np.stack([v + f, v - f], axis=1) * np.sqrt(0.5)
+        return keys, np.stack([along + across, along - across], axis=1) * np.sqrt(0.5)
+
+    def frame(self, Q: Float[np.ndarray, "d r"], rng: np.random.Generator, exact: bool = True) -> Frame:
+        """Keys for vectors known to lie in the span of the orthonormal columns `Q (d, r)`, exactly or nearly so.
+
+        What v has outside that span is seen but scores nothing, so it may light up every key; where much of v lies
+        inside, or scores outside may not quite be zero, the keys lean towards the inner part instead.
+        """
+        v = self.values.v
+        inner = Q.T @ v
+        outer = v - Q @ inner
+        norm_in, norm_out = np.linalg.norm(inner), np.linalg.norm(outer)
+        axis = inner / norm_in if norm_in > 0 else np.eye(len(inner))[0]
+        if norm_out < (1 if exact else DIM) * norm_in:
+            base = cone(axis, rng)
+            return Frame(base.vectors @ Q.T, Q @ base.inverse, base.gain)
+        base = cone(axis, rng, lean=1 / np.sqrt(len(inner)))
+        vectors = (base.vectors @ Q.T + outer / norm_out) * np.sqrt(0.5)
+        return Frame(vectors, Q @ base.inverse * np.sqrt(2), base.gain * np.sqrt(2))
+
+    def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
+        """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
         m, d = B.shape
         n = A.shape[-2]
         out = Scores(*np.empty((3, m, n)))
-        width = max(1, BLOCK_BYTES // (16 * n * d))
+        width = max(1, BLOCK_BYTES // max(1, 16 * n * d))
+        if n == 0:
+            return out
         for start in range(0, m, width):
             part = slice(start, min(m, start + width))
             keys = self.rho * (A if A.ndim == 2 else A[part])
@@ -88,7 +140,9 @@ class ValueMeter:
         scale = self.rho * self.kappa
         return (s - offset) / scale, (lo - offset) / scale, (hi - offset) / scale
 
-    def logits(self, q: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def logits(
+        self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`k.(W q + key_bias)` for query tokens `q (m, d)` and key tokens `k` in `keys (m, n, d)`, with its interval.
 
         Logits are linear in the key: one that saturates is asked again with the key shortened, and scaled back.
@@ -108,7 +162,9 @@ class ValueMeter:
             row, col, shrink, seen = row[still], col[still], shrink[still], seen[still]
         return s, lo, hi
 
-    def read(self, q: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def read(
+        self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The logit that each key token of `keys (m, n, d)` gains over the query token `q (m, d)`, and its interval."""
         m, n, d = keys.shape
         X = np.empty((m, n, 2, d))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from .._arrays import as_real, check_shape
+from .._types import Float
 from .factors import factored_svd, numerical_rank
 from .softmax import softmax
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
-    Matrix = Float[np.ndarray, "d d"]
-    Vector = Float[np.ndarray, " d"]
 
 
 class Attention:
@@ -92,7 +87,7 @@ class Attention:
         return self.v.dtype
 
     @property
-    def W(self) -> Matrix:
+    def W(self) -> Float[np.ndarray, "d d"]:
         if self._W is None:
             assert self._factors is not None
             Q, K = self._factors
@@ -100,7 +95,15 @@ class Attention:
         return self._W
 
     @property
-    def key_bias(self) -> Vector:
+    def W_norm(self) -> float:
+        """The Frobenius norm of W."""
+        if self._factors is None:
+            return float(np.linalg.norm(self.W))
+        Q, K = self._factors
+        return float(np.sqrt(max(0.0, np.sum((Q @ Q.T) * (K @ K.T)))))
+
+    @property
+    def key_bias(self) -> Float[np.ndarray, " d"]:
         """The vector added to `W x_N`; zeros where the head has none."""
         return np.zeros(self.dim, self.dtype) if self._key_bias is None else self._key_bias
 
@@ -108,13 +111,13 @@ class Attention:
     def has_key_bias(self) -> bool:
         return self._key_bias is not None and bool(np.any(self._key_bias))
 
-    def keys_against(self, last: np.ndarray) -> np.ndarray:
+    def keys_against(self, last: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
         """`W x + key_bias` for each row x of `last`: what the other tokens are scored with."""
         if self._factors is not None:
             Q, K = self._factors
             keys = (last @ Q.T) @ K
         else:
-            keys = last @ self._W.T
+            keys = last @ self.W.T
         return keys if self._key_bias is None else keys + self._key_bias
 
     def __call__(self, X) -> np.ndarray:
@@ -127,14 +130,14 @@ class Attention:
         answers = np.einsum("bn,bn...->b...", weights, values) + self.bias
         return answers if X.ndim == 3 else answers[0]
 
-    def factor(self, rank: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def factor(self, rank: int | None = None) -> tuple[Float[np.ndarray, "r d"], Float[np.ndarray, "r d"]]:
         """`Q, K (rank, d)` with `K^T Q = W`, balanced (equal singular values): the projections up to their gauge.
 
         `rank=None` keeps every singular value above the rounding level; a smaller rank gives the nearest such head.
         """
         if rank is not None and not 1 <= rank <= self.dim:
             raise ValueError(f"expected a rank from 1 to dim = {self.dim}, got {rank}")
-        U, s, Vt = np.linalg.svd(self._W) if self._factors is None else factored_svd(*self._factors)
+        U, s, Vt = np.linalg.svd(self.W) if self._factors is None else factored_svd(*self._factors)
         keep = min(len(s), rank or max(1, numerical_rank(s, self.dim)))
         root = np.sqrt(s[:keep])
         Q, K = root[:, None] * Vt[:keep], root[:, None] * U[:, :keep].T
@@ -145,7 +148,7 @@ class Attention:
         return self
 
     def tensors(self) -> dict[str, np.ndarray]:
-        weights = {"W": self._W} if self._factors is None else dict(zip(("Q", "K"), self._factors, strict=True))
+        weights = {"W": self.W} if self._factors is None else dict(zip(("Q", "K"), self._factors, strict=True))
         weights |= {"v": self.v, "bias": np.asarray(self.bias)}
         return weights if self._key_bias is None else weights | {"key_bias": self._key_bias}
 

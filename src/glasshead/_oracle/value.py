@@ -113,7 +113,7 @@ class ValueOracle(Oracle):
             bad = np.flatnonzero(~np.isfinite(answers.reshape(len(X), -1)).all(axis=1))[0]
             raise OracleError(
                 f"expected finite answers, got {answers[bad]} for query {self.queries - len(X) + bad} "
-                f"({X.shape[1]} tokens, largest entry {np.abs(X[bad]).max():.3g}); if the box overflows, give max_norm=",
+                f"({X.shape[1]} tokens, largest entry {np.abs(X[bad]).max():.3g}); if it overflows, give max_norm=",
                 X[bad],
             )
         return answers

@@ -8,18 +8,20 @@ import numpy as np
 
 from .._errors import BudgetExceeded
 from .._meter import ValueMeter
-from .._meter.frame import Frame
+from .._models.factors import numerical_rank
+from .measured import Measured, from_matrix
 
 BLOCK_SCORES = 2**15  # scores asked for between two looks at what is known
 TUNING = 4  # columns after which the scale is settled, where a column has enough scores to tell
 ENOUGH = 8
 
 
-def full(meter: ValueMeter, keys: Frame, queries: Frame) -> tuple[np.ndarray, float]:
-    """W, and a bound on `||W_hat - W||_F` from the meter's intervals."""
+def full(meter: ValueMeter) -> Measured:
+    """All of W, bounded by the meter's intervals."""
+    keys, queries = meter.keys, meter.queries
     scores = np.empty((len(queries), len(keys)))
     width = np.empty_like(scores)
-    drift = 0.0
+    drift = np.empty(len(queries))
     for part in blocks(len(queries), len(keys)):
         try:
             block = meter.columns(queries.vectors[part], keys.vectors)
@@ -27,12 +29,15 @@ def full(meter: ValueMeter, keys: Frame, queries: Frame) -> tuple[np.ndarray, fl
             error.known |= {"b": queries.vectors[: part.start], "W_b": scores[: part.start] @ keys.inverse.T}
             error.needed = (len(queries) - part.start) * len(keys)
             raise
-        scores[part], width[part] = block.t, block.halfwidth
-        drift = max(drift, meter.drift)
+        scores[part], width[part], drift[part] = block.t, block.halfwidth, meter.drift
         if part.start == 0 and len(keys) >= ENOUGH:
             meter = meter.tuned(block.t)
     W = keys.inverse @ scores.T @ queries.inverse.T
-    return W, bound(meter, keys, queries, width, float(np.linalg.norm(W)))
+    # W = K^-1 T B^-T: errors of the scores grow by the two gains; one that all columns share lands along B^-1 1.
+    rounding = meter.rounding(float(np.linalg.norm(W))) * np.sqrt(width.size)
+    shared = float(np.linalg.norm(queries.inverse @ drift))
+    bound = float(keys.gain * queries.gain * (np.linalg.norm(width) + rounding) + shared)
+    return from_matrix(W, bound, numerical_rank(np.linalg.svd(W, compute_uv=False), len(W), bound))
 
 
 def blocks(columns: int, scores_each: int) -> Iterator[slice]:
@@ -40,10 +45,3 @@ def blocks(columns: int, scores_each: int) -> Iterator[slice]:
     step = max(1, BLOCK_SCORES // scores_each)
     for start in range(TUNING, columns, step):
         yield slice(start, min(start + step, columns))
-
-
-def bound(meter: ValueMeter, keys: Frame, queries: Frame, width: np.ndarray, W_norm: float) -> float:
-    """`W = K^-1 T B^-T`, so errors of the scores grow by the two gains; one that all columns share is spread by `B^-1 1`."""
-    rounding = meter.rounding(W_norm) * np.sqrt(width.size)
-    shared = meter.drift * np.linalg.norm(queries.inverse.sum(axis=1))
-    return float(keys.gain * queries.gain * (np.linalg.norm(width) + rounding) + shared)

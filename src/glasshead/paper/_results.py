@@ -6,4 +6,4 @@ from importlib.resources import files
 
 def results() -> list[dict[str, str]]:
     """Every result of the paper: `name`, `says`, `function` and `test`; the last two are empty where not done yet."""
-    return tomllib.loads((files(__package__) / "results.toml").read_text())["result"]
+    return tomllib.loads((files("glasshead.paper") / "results.toml").read_text())["result"]

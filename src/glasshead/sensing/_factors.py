@@ -12,17 +12,15 @@ import numpy as np
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-# Below this fraction of the largest singular value a direction of W is rounding.
-RANK_FLOOR = 1e-13
-
 
 class Factors(NamedTuple):
     U: Float[np.ndarray, "r d1"]
     s: Float[np.ndarray, "r"]
     V: Float[np.ndarray, "r d2"]
 
-    def trimmed(self) -> Factors:
-        kept = int(np.sum(self.s > RANK_FLOOR * self.s.max(initial=0.0)))
+    def trimmed(self, floor: float) -> Factors:
+        """Without the singular values below `floor` times the largest."""
+        kept = int(np.sum(self.s > floor * self.s.max(initial=0.0)))
         return Factors(self.U[:kept], self.s[:kept], self.V[:kept])
 
     def halves(self) -> tuple[Float[np.ndarray, "d1 r"], Float[np.ndarray, "d2 r"]]:

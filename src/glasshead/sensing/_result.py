@@ -25,7 +25,10 @@ class Certificate:
     gap: float
     """`(||W||_* - bound) / ||W||_*` for the W that was returned: no other W that fits is better by more than this."""
     dual_norm: float
-    """The largest singular value of `D`, from that SVD: 1 up to rounding, or less."""
+    """The largest singular value of `D`: 1, up to rounding."""
+    outside: float
+    """The largest singular value of `D` away from the row and column space of W; clearly below 1 only where W is the
+    one and only minimiser."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,7 @@ class Sensed:
     left: Float[np.ndarray, "d1 r"]
     right: Float[np.ndarray, "d2 r"]
     residual: float
-    """`||measured(W) - t|| / ||t||`."""
+    """`||measured(W) - t|| / ||t||`, as given or with every a_k and b_k brought to length 1: the larger of the two."""
     converged: bool
     iterations: int
     reason: str
@@ -48,3 +51,7 @@ class Sensed:
     @property
     def rank(self) -> int:
         return self.left.shape[1]
+
+
+def zero(d1: int, d2: int) -> Sensed:
+    return Sensed(np.zeros((d1, 0)), np.zeros((d2, 0)), 0.0, True, 0, "every measurement is zero, and so is W")

@@ -66,12 +66,12 @@ def least_squares(
 def least_norm(
     tangent: Tangent, target: Float[np.ndarray, "r d1+d2"], *, accuracy: float, limit: int
 ) -> Float[np.ndarray, "m"]:
-    """The shortest y with `adjoint(y) = target`."""
+    """The shortest y with `adjoint(y) = target`, up to an absolute `accuracy`."""
     rest, direction = target.copy(), target.copy()
     y = np.zeros(len(tangent.A), tangent.A.dtype)
-    size = first = np.vdot(rest, rest)
+    size = np.vdot(rest, rest)
     steps = 0
-    while size > accuracy**2 * first and steps < limit:
+    while size > accuracy**2 and steps < limit:
         image = tangent.measure(direction)
         length = size / (image @ image)
         y += length * image

@@ -1,0 +1,66 @@
+"""The app: its commands, and the way from an exception to a message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from .._version import __version__
+from . import compare, demo, new, plan, recover
+from .errors import EXPECTED, INTERRUPTED, report
+from .options import unwrapped
+
+app = typer.Typer(
+    name="glasshead",
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (demo, new, recover, plan, compare):
+    name = module.__name__.rpartition(".")[2]
+    app.command(name, help=unwrapped(module.command.__doc__), epilog=module.EXAMPLES)(module.command)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"glasshead {__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog="[bold]Start here[/]: [cyan]glasshead demo[/]",
+)
+def glasshead(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Recover the parameters of a black-box attention head from well-chosen queries."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), nl=False)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one command line; returns the exit code. Only a bug of ours raises."""
+    as_json = "--json" in arguments
+    try:
+        code = app(list(arguments), prog_name="glasshead", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except EXPECTED as error:
+        return report(error, as_json)
+    if code == INTERRUPTED:  # typer turns Ctrl-C into this code by itself
+        return report(KeyboardInterrupt("interrupted: nothing was saved"), as_json)
+    return code or 0
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character gets a "?", not an error
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    sys.exit(run(sys.argv[1:]))

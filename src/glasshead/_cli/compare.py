@@ -1,0 +1,49 @@
+"""`glasshead compare`: are two models the same?"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import typer
+
+from .options import Json, examples, models
+from .screen import console, number, print_json, rows
+from .target import load_model
+
+EXAMPLES = examples(
+    "glasshead compare target.safetensors runs/first",
+    "glasshead compare a.safetensors b.safetensors --tol 1e-12 && echo the same",
+)
+DIFFERENT = 1
+
+WHAT = "A model file, or a folder saved by recover --run."
+
+
+def command(
+    a: Annotated[str, typer.Argument(metavar="A", help=WHAT, autocompletion=models)],
+    b: Annotated[str, typer.Argument(metavar="B", help=WHAT, autocompletion=models)],
+    tol: Annotated[float, typer.Option(help="The largest distance that still counts as the same.")] = 1e-9,
+    as_json: Json = False,
+) -> int:
+    """Say how far apart two models are: exit code 0 for the same, 1 for different.
+
+    The distance is the larger of the relative Frobenius distances of W and of v.
+    """
+    from .._distance import distance
+
+    if not 0 <= tol < math.inf:
+        raise ValueError(f"expected --tol to be a number >= 0, got {tol}")
+    first, second = load_model(a), load_model(b)
+    far = distance(first, second)
+    same = far <= tol
+    if as_json:
+        print_json({"same": same, "distance": far, "tol": tol})
+    else:
+        screen = console()
+        screen.print("[bold green]the same[/]" if same else "[bold yellow]different[/]")
+        apart = number(far) if math.isfinite(far) else "infinite: their shapes differ"
+        screen.print(
+            rows(("distance", apart), ("allowed", number(tol)), ("a", f"{a}: {first}"), ("b", f"{b}: {second}"))
+        )
+    return 0 if same else DIFFERENT

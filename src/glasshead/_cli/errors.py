@@ -1,0 +1,139 @@
+"""From an exception to an exit code, and to a message that says what to do."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from .._errors import BudgetExceeded, GlassheadError, NotIdentifiable, OracleError, TargetMismatch
+from .screen import console, print_json, rows
+
+# typer's own exceptions, whether it carries a click of its own or uses the real one.
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # type: ignore[assignment]
+
+BAD_INPUT, INTERRUPTED = 2, 130
+EXIT_CODES: dict[type[BaseException], int] = {
+    NotIdentifiable: 3,
+    TargetMismatch: 4,
+    BudgetExceeded: 5,
+    OracleError: 6,
+    KeyboardInterrupt: INTERRUPTED,
+}
+EXPECTED: tuple[type[BaseException], ...] = (
+    GlassheadError,
+    ValueError,
+    TypeError,
+    OSError,
+    OverflowError,
+    MemoryError,
+    UsageError,
+)
+
+
+def report(error: BaseException, as_json: bool) -> int:
+    """Say what went wrong, on stderr or as JSON on stdout; returns the exit code."""
+    if as_json:
+        print_json({"error": type(error).__name__, "message": message(error), **details(error)})
+    else:
+        show(error)
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), BAD_INPUT)
+
+
+def message(error: BaseException) -> str:
+    if isinstance(error, UsageError):
+        return error.format_message()  # type: ignore[attr-defined]
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    if isinstance(error, MemoryError):
+        return f"not enough memory for this: {error}"
+    return str(error) or type(error).__name__
+
+
+def details(error: BaseException) -> dict[str, Any]:
+    if isinstance(error, TargetMismatch) and error.evidence is not None:
+        return {"evidence": vars(error.evidence)}
+    if isinstance(error, BudgetExceeded):
+        return {"budget": error.budget, "needed": error.needed}
+    return {}
+
+
+def show(error: BaseException) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    sys.stdout.flush()
+    screen = console(stderr=True)
+    first, more = message(error), []
+    if isinstance(error, TargetMismatch) and error.evidence is not None:
+        first = first.removesuffix(f" ({error.evidence})")
+        more = evidence(error)
+    elif isinstance(error, BudgetExceeded):
+        more = [("known so far", known(error)), ("still needed", f"at least {error.needed:,} more")]
+    elif isinstance(error, OracleError) and error.__cause__ is not None:
+        more = [("raised in", place(error.__cause__))]
+    screen.print(Text.assemble((f"{headline(error)}: ", "bold red"), as_options(first)))
+    if more:
+        screen.print(Padding(rows(*more), (0, 0, 0, 2)))
+    for hint in hints(error):
+        screen.print(Text(hint, style="dim"))
+
+
+def as_options(words: str) -> str:
+    """The library says `max_norm=` where the command line says `--max-norm`."""
+    return re.sub(r"\b([a-z_]+)=(?=[\s),;]|$)", lambda match: "--" + match[1].replace("_", "-"), words)
+
+
+def headline(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "Stopped"
+    titles = {
+        NotIdentifiable: "Not identifiable",
+        TargetMismatch: "Target mismatch",
+        BudgetExceeded: "Budget exceeded",
+        OracleError: "The box failed",
+    }
+    return next((title for kind, title in titles.items() if isinstance(error, kind)), "Error")
+
+
+def evidence(error: TargetMismatch) -> list[tuple[str, str | None]]:
+    import numpy as np
+
+    found = error.evidence
+    assert found is not None
+    tokens, dim = found.query.shape
+    shown = np.array2string(found.query, precision=4, threshold=16, edgeitems=2, suppress_small=False)
+    return [
+        ("law", found.law),
+        ("query", f"{tokens} token{'s' * (tokens != 1)} in dimension {dim}\n{shown}"),
+        ("expected", found.expected.removeprefix("expected ")),
+        ("got", found.got),
+        ("closest", None if error.best is None else f"{error.best.model}, wrong by {error.best.residual:.2g}"),
+    ]
+
+
+def known(error: BudgetExceeded) -> str:
+    """The parts in `error.known`, in words."""
+    parts = error.known
+    if "unchecked" in parts:
+        return "all of it, but unchecked"
+    words = [name for name, part in (("v", "v"), ("bias", "bias"), ("key bias", "key_bias")) if part in parts]
+    if "W_b" in parts:
+        words.append(f"W in {len(parts['W_b'])} of {len(parts['v'])} directions")
+    return ", ".join(words) or "nothing"
+
+
+def place(cause: BaseException) -> str | None:
+    frames = traceback.extract_tb(cause.__traceback__)
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line}" if frames else None
+
+
+def hints(error: BaseException) -> list[str]:
+    notes = list(getattr(error, "__notes__", []))
+    if isinstance(error, UsageError) and getattr(error, "ctx", None) is not None:
+        notes.append(f"{error.ctx.command_path} --help shows what there is")  # type: ignore[attr-defined]
+    return notes

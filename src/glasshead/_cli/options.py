@@ -1,0 +1,47 @@
+"""What several commands share: options, completions, the look of the examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# What this version can do. Not imported from the library, which would make --help wait for it.
+FAMILIES = ("auto", "attention")
+ANSWERS = ("value",)
+
+
+def families(incomplete: str) -> list[str]:
+    return [name for name in FAMILIES if name.startswith(incomplete)]
+
+
+def answers(incomplete: str) -> list[str]:
+    return [name for name in ANSWERS if name.startswith(incomplete)]
+
+
+def models(incomplete: str) -> list[str]:
+    """Completes to model files and to folders, which may hold some."""
+    folder = incomplete.rpartition("/")[0] + "/" if "/" in incomplete else ""
+    paths = sorted(Path(folder or ".").glob("[!.]*"))
+    names = [
+        folder + path.name + "/" * path.is_dir() for path in paths if path.is_dir() or path.suffix == ".safetensors"
+    ]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def examples(*commands: str) -> str:
+    return "\n".join(["[bold]Examples[/]", *(f"[cyan]{command}[/]" for command in commands)])
+
+
+def unwrapped(text: str | None) -> str:
+    """One line per paragraph, to be broken where the terminal ends."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in (text or "").split("\n\n"))
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to stdout and nothing else.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed does the same again.")]
+Family = Annotated[str, typer.Option(help="What the box is: " + ", ".join(FAMILIES) + ".", autocompletion=families)]
+Answers = Annotated[str, typer.Option(help="What the box answers: " + ", ".join(ANSWERS) + ".", autocompletion=answers)]
+Rank = Annotated[int | None, typer.Option(min=1, help="The rank of W, where it is known.")]
+Accuracy = Annotated[float | None, typer.Option(help="The largest acceptable error of W, in Frobenius norm.")]

@@ -1,0 +1,41 @@
+"""A recovered head with its error bounds, and what they allow the box to answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._models import Attention
+from .._oracle import Oracle
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A head and how far each of its parameters may be off."""
+
+    model: Attention
+    rank: int
+    bound: float
+    bound_v: float
+    bound_key_bias: float
+    bound_bias: float
+    confidence: float
+
+    def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
+        """How far the box's answers to `X (B, N, d)` may lie from the model's if the box is the head it was taken for.
+
+        Scores off by at most e move a softmax by at most `exp(2e) - 1` in total; the values' half range does the rest.
+        """
+        head, d, u = self.model, oracle.dim, oracle.roundoff
+        norms = np.linalg.norm(X, axis=-1)
+        longest, last = norms.max(axis=1), norms[:, -1]
+        values = (X @ head.v).reshape(*X.shape[:2], -1)
+        half_range = (values.max(axis=1) - values.min(axis=1)).max(axis=-1) / 2
+        size = np.abs(values).max(axis=(1, 2)) + float(np.abs(head.bias).max())
+        keys = head.W_norm * last + np.linalg.norm(head.key_bias)
+        score = longest * (self.bound * last + self.bound_key_bias) + 8 * (d + 4) * u * longest * keys
+        moved = half_range * np.minimum(2.0, np.expm1(np.minimum(2 * score, 700.0)))
+        rounding = u * (2 * (d + 8) * longest * np.linalg.norm(head.v) + 16 * size)
+        promise = oracle.tolerance + oracle.rtol * size
+        return moved + longest * self.bound_v + self.bound_bias + promise + rounding

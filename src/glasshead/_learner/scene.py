@@ -1,0 +1,83 @@
+"""Where to look from: the scale of the tokens and the frames of keys and queries, with and without a key bias."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.optimize import brentq
+
+from .._meter import ValueMeter
+from .._meter.frame import Frame, cone, orthonormal, squeezed
+from .._meter.lever import largest_product, longest, split
+from .._meter.scale import find_scale
+from .key_bias import SCORE, read_key_bias
+
+OFFSET = 0.7  # rms of the logits that the key bias alone gives to keys squeezed along it
+TWICE = range(5, 17)  # in these dimensions the key bias is read again, with keys that hardly see it,
+LONGER = 4.0  # and then these may be longer by this factor
+
+
+def without_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
+    """Only the product `rho kappa` matters to the scores: a few pilots find it, the lever splits it."""
+    oracle = meter.oracle
+    meter = replace(meter, queries=orthonormal(oracle.dim, rng))
+
+    def at(product: float) -> ValueMeter:
+        return meter.at(*split(product, oracle, meter.values))
+
+    def pilot(product: float, count: int):
+        return pilot_scores(at(product), count, rng)
+
+    return at(find_scale(pilot, 1.0, largest_product(oracle), oracle.roundoff, meter.saturated))
+
+
+def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator):
+    a = meter.rho * meter.keys.vectors[rng.integers(len(meter.keys), size=count)]
+    q = meter.kappa * meter.queries.vectors[rng.integers(len(meter.queries), size=count)]
+    s, lo, hi = meter.read(q, a[:, None])
+    offset = 0.0 if meter.key_bias is None else (a @ meter.key_bias)[:, None]
+    width = np.maximum(hi - s, s - lo) + meter.rho * meter.key_bias_error
+    return np.where(np.abs(s) > meter.saturated, s, s - offset)[:, 0], width[:, 0]
+
+
+def with_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
+    """Keys shortened along the bias, so that they can be long elsewhere; queries in a cone, so that the error of the
+    bias, the same in every column, lands in one direction of d."""
+    assert meter.key_bias is not None
+    oracle, d = meter.oracle, meter.oracle.dim
+    axis = meter.values.v / np.linalg.norm(meter.values.v)
+    # Balances the answers' error, which falls with rho, against the bias's, which rises with it.
+    rho = SCORE * d**0.75 / float(np.linalg.norm(meter.key_bias))
+    rho = min(rho * (LONGER if d in TWICE else 1.0), longest(oracle) / 2)
+    meter = replace(meter, keys=squeezed_keys(meter.key_bias, axis, rho, rng), queries=cone(across(axis, rng), rng))
+    if d in TWICE:
+        meter = read_key_bias(meter, rho)
+
+    def pilot(kappa: float, count: int):
+        return pilot_scores(meter.at(rho, kappa), count, rng)
+
+    return meter.at(rho, find_scale(pilot, 1.0, longest(oracle) - rho, oracle.roundoff, meter.saturated))
+
+
+def squeezed_keys(key_bias: np.ndarray, axis: np.ndarray, rho: float, rng: np.random.Generator) -> Frame:
+    """A cone around v, squeezed until keys of length `rho` have logits of rms `OFFSET` on the key bias alone."""
+    size, d = float(np.linalg.norm(key_bias)), len(axis)
+    along = key_bias / size
+    cosine = float(axis @ along)
+
+    def excess(factor: float) -> float:
+        leaning = (factor * cosine) ** 2 / (max(0.0, 1 - cosine**2) + (factor * cosine) ** 2)
+        return rho * size * factor * np.sqrt((leaning + (1 - leaning) / max(1, d - 1)) / 2) - OFFSET
+
+    factor = 1.0 if excess(1.0) <= 0 else brentq(excess, 1e-9, 1.0)
+    return squeezed(axis, along, float(factor), rng)  # type: ignore[arg-type]
+
+
+def across(axis: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A random unit vector orthogonal to `axis`: query tokens along it do not move the values."""
+    if len(axis) == 1:
+        return axis
+    g = rng.standard_normal(len(axis))
+    g -= (g @ axis) * axis
+    return g / np.linalg.norm(g)

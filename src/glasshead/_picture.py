@@ -1,0 +1,179 @@
+"""Matrices as a picture: heatmaps side by side in one SVG file that any browser opens. numpy and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+# Blue for negative, red for positive, pale at zero (ColorBrewer's RdBu, reversed).
+STOPS = ["053061", "2166ac", "4393c3", "92c5de", "d1e5f0", "f7f7f7", "fddbc7", "f4a582", "d6604d", "b2182b", "67001f"]
+HALF = 127  # levels on either side of zero, so that zero has a colour of its own
+CELLS = 16  # up to this many rows and columns each entry is a rectangle; beyond, the panel is an embedded PNG
+DOTS = 512  # more rows or columns than this are not drawn one by one
+SIDE, GAP, MARGIN, HEAD, FOOT = 256, 44, 32, 84, 88  # pixels
+INK, FAINT = "#1f2933", "#6b7785"
+FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One heatmap: colours run from `-limit` to `limit`, by default the largest entry."""
+
+    title: str
+    values: np.ndarray
+    limit: float | None = None
+
+    @property
+    def range(self) -> float:
+        return float(np.abs(self.values).max(initial=0.0)) if self.limit is None else self.limit
+
+
+def draw(
+    path: str | os.PathLike, panels: Sequence[Panel], *, title: str = "", caption: str = "", signs: Sequence[str] = ()
+) -> Path:
+    """Write the panels to `path`, from left to right; `signs` go into the gaps between them.
+
+    >>> draw("W.svg", [Panel("true", W), Panel("recovered", W_hat)])  # doctest: +SKIP
+    """
+    width = 2 * MARGIN + len(panels) * SIDE + (len(panels) - 1) * GAP
+    height = HEAD + SIDE + FOOT
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" font-family="{FONT}" fill="{INK}">',
+        f"<title>{escape(title)}</title>",
+        gradient(),
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        text(MARGIN, 32, title, size=17, weight=600),
+        *(drawn(panel, MARGIN + k * (SIDE + GAP)) for k, panel in enumerate(panels)),
+        *(
+            text(MARGIN + (k + 1) * (SIDE + GAP) - GAP / 2, HEAD + SIDE / 2 + 8, sign, "middle", 24, FAINT)
+            for k, sign in enumerate(signs)
+        ),
+        text(MARGIN, height - 16, caption, size=12.5, fill=FAINT),
+        "</svg>\n",
+    ]
+    path = Path(path)
+    path.write_text("\n".join(parts), encoding="utf-8")
+    return path
+
+
+def drawn(panel: Panel, x: float) -> str:
+    values, block = thinned(panel.values)
+    title = panel.title if block == 1 else f"{panel.title} (the largest of each {block} x {block})"
+    cell = SIDE / max(values.shape)
+    heatmap = cells if max(values.shape) <= CELLS else image
+    rows, columns = values.shape
+    return "\n".join(
+        [
+            f'<g transform="translate({x:g} {HEAD})">',
+            text(0, -12, title, size=13.5),
+            heatmap(values, panel.range, cell),
+            f'<rect width="{columns * cell:g}" height="{rows * cell:g}" fill="none" stroke="#c7ccd1"/>',
+            bar(panel.range),
+            "</g>",
+        ]
+    )
+
+
+def cells(values: np.ndarray, limit: float, cell: float) -> str:
+    size = f'width="{cell:.6g}" height="{cell:.6g}"'
+    rows = (
+        f'<rect x="{j * cell:.6g}" y="{i * cell:.6g}" {size} fill="#{r:02x}{g:02x}{b:02x}"/>'
+        for i, row in enumerate(colours(values, limit).tolist())
+        for j, (r, g, b) in enumerate(row)
+    )
+    return '<g shape-rendering="crispEdges">\n' + "\n".join(rows) + "\n</g>"
+
+
+def image(values: np.ndarray, limit: float, cell: float) -> str:
+    # Enlarged beforehand: not every viewer knows that pixels must not be blurred.
+    times = max(1, 2 * SIDE // max(values.shape))
+    data = base64.b64encode(png(levels(values, limit).repeat(times, axis=0).repeat(times, axis=1))).decode()
+    rows, columns = values.shape
+    return (
+        f'<image width="{columns * cell:g}" height="{rows * cell:g}" style="image-rendering: pixelated" '
+        f'preserveAspectRatio="none" href="data:image/png;base64,{data}"/>'
+    )
+
+
+def bar(limit: float) -> str:
+    """The colour bar under a panel, with the numbers its colours stand for."""
+    y = SIDE + 12
+    ends = (("start", 0, -limit), ("middle", SIDE / 2, 0.0), ("end", SIDE, limit))
+    strip = f'<rect y="{y}" width="{SIDE}" height="8" rx="2" fill="url(#colours)"/>'
+    return strip + "".join(text(x, y + 24, number(value), anchor, 11.5, FAINT) for anchor, x, value in ends)
+
+
+def gradient() -> str:
+    stops = (f'<stop offset="{k / (len(STOPS) - 1):g}" stop-color="#{colour}"/>' for k, colour in enumerate(STOPS))
+    return '<defs><linearGradient id="colours">' + "".join(stops) + "</linearGradient></defs>"
+
+
+def text(x: float, y: float, words: str, anchor="start", size: float = 13, fill=INK, weight=400) -> str:
+    style = f'font-size="{size}" fill="{fill}" font-weight="{weight}" text-anchor="{anchor}"'
+    return f'<text x="{x:g}" y="{y:g}" {style}>{escape(words)}</text>'
+
+
+def number(value: float) -> str:
+    return "0" if value == 0 else f"{value:.2g}".replace("-", "\N{MINUS SIGN}")
+
+
+def thinned(values: np.ndarray) -> tuple[np.ndarray, int]:
+    """At most `DOTS` rows and columns: of every block the entry that is largest in size, so that no outlier is lost."""
+    values = np.asarray(values, dtype=float)
+    block = -(-max(values.shape) // DOTS)
+    if block == 1:
+        return values, 1
+    padded = np.pad(values, [(0, -n % block) for n in values.shape])
+    tiles = padded.reshape(padded.shape[0] // block, block, padded.shape[1] // block, block).swapaxes(1, 2)
+    tiles = tiles.reshape(*tiles.shape[:2], -1)
+    return np.take_along_axis(tiles, np.abs(tiles).argmax(axis=-1)[..., None], axis=-1)[..., 0], block
+
+
+def palette() -> np.ndarray:
+    stops = np.array([list(bytes.fromhex(colour)) for colour in STOPS], dtype=float)
+    at = np.linspace(0, len(STOPS) - 1, 2 * HALF + 1)
+    return (
+        np.stack([np.interp(at, np.arange(len(STOPS)), channel) for channel in stops.T], axis=1)
+        .round()
+        .astype(np.uint8)
+    )
+
+
+def levels(values: np.ndarray, limit: float) -> np.ndarray:
+    """Which of the palette's colours every entry gets."""
+    share = np.zeros(np.shape(values)) if limit == 0 else np.clip(np.asarray(values) / limit, -1, 1)
+    return (np.rint(HALF * share) + HALF).astype(np.uint8)
+
+
+def colours(values: np.ndarray, limit: float) -> np.ndarray:
+    """Red, green and blue of every entry, `(rows, columns, 3)`."""
+    return palette()[levels(values, limit)]
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """A PNG file of `pixels (rows, columns)`, each a number of a palette colour."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows, columns = pixels.shape
+    unfiltered = np.pad(pixels, ((0, 0), (1, 0))).tobytes()  # each row begins with its filter, 0 for none
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        chunk(kind, data)
+        for kind, data in (
+            (b"IHDR", header),
+            (b"PLTE", palette().tobytes()),
+            (b"IDAT", zlib.compress(unfiltered, 9)),
+            (b"IEND", b""),
+        )
+    )

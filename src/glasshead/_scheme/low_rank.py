@@ -1,0 +1,87 @@
+"""Low rank, adaptively: columns of W until one adds nothing new, then only what lies in their span.
+
+A column `W b` takes d keys. The first k + 1 of them already tell whether it leaves the span of the k columns before it,
+so a column that does costs nothing extra, and the one that does not ends the search. The other d - r columns take r
+queries each: `2rd - r^2` scores in all, the number of free parameters, and a few more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._errors import BudgetExceeded
+from .._meter import ValueMeter
+from .columns import Columns
+from .full import ENOUGH, TUNING
+from .measured import Measured, from_matrix
+from .outside import CONFIDENCE, HIDES, look, news
+
+CAREFUL = 64  # up to this rank every column is tested, beyond it one in every (rank / CAREFUL)
+
+
+def low_rank(
+    meter: ValueMeter, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+) -> Measured:
+    """W of unknown rank, or of rank at most `rank`; to within `accuracy`, or as well as can be."""
+    columns = Columns(meter)
+    try:
+        if rank is not None:
+            take(columns, rank)
+            return inside(columns, *columns.span(), rng, None, exact=True)
+        hidden = search(columns, rng, accuracy)
+        return inside(columns, *columns.span(), rng, hidden, exact=accuracy is None)
+    except BudgetExceeded as error:
+        error.known |= {"b": meter.queries.vectors[: len(columns)], "W_b": columns.Y.T}
+        raise
+
+
+def take(columns: Columns, count: int, first=None) -> None:
+    """Measure columns, and settle the scale once a few are known."""
+    columns.measure(count, first)
+    if len(columns) - count < TUNING <= len(columns) and columns.meter.oracle.dim >= ENOUGH:
+        columns.meter = columns.meter.tuned(columns.scores)
+
+
+def search(columns: Columns, rng: np.random.Generator, accuracy: float | None) -> float:
+    """Columns until nothing of W is left outside their span. Returns a bound on what could still hide there."""
+    meter, d = columns.meter, columns.meter.oracle.dim
+    while len(columns) < d:
+        k = len(columns)
+        meter = columns.meter
+        enough = 0.0 if accuracy is None else accuracy / (2 * HIDES * (d - k))
+        first = meter.columns(meter.queries.vectors[k : k + 1], meter.keys.vectors[: k + 1])
+        seen, noise = news(columns, first)
+        if seen <= max(noise, enough):
+            seen, noise, hidden = look(columns, columns.span()[0], rng)
+            if seen <= max(noise, enough):
+                return hidden
+        take(columns, min(d - k, 1 + k // CAREFUL), first)
+    return 0.0
+
+
+def inside(
+    columns: Columns, U: np.ndarray, s: np.ndarray, rng: np.random.Generator, hidden: float | None, exact: bool
+) -> Measured:
+    """The columns not yet measured, known to lie in the span of `U`."""
+    meter, Y, error = columns.meter, columns.Y, columns.error
+    queries, k, r = meter.queries, len(columns), U.shape[1]
+    confidence = 1.0 if hidden is None or k == len(queries) else CONFIDENCE
+    if k == len(queries) or r == 0:
+        padded = np.pad(Y, ((0, 0), (0, len(queries) - k)))
+        whole = from_matrix(padded @ queries.inverse.T, queries.gain * error + (hidden or 0.0), r)
+        return Measured(whole.left, None, whole.rank, whole.bound, confidence)
+    frame = meter.frame(U, rng, exact)
+    meter = meter.suited(frame.vectors).tuned(frame.vectors @ Y)
+    block = meter.columns(queries.vectors[k:], frame.vectors)
+    coordinates = np.concatenate([U.T @ Y, U.T @ frame.inverse @ block.t.T], axis=1)
+    each = np.linalg.norm(block.halfwidth, axis=1) + np.sqrt(r) * (meter.rounding(columns.W_norm) + meter.drift)
+    if hidden is None:
+        # A column y in the true span has coefficients up to |y| / s_min on the measured ones, whose error it shares.
+        share = error / (s[-1] - error) if s[-1] > error else np.inf
+        outside = float(share * np.linalg.norm(coordinates[:, k:]))
+    else:
+        outside = hidden
+    # What lies outside is missing, and is seen by keys that reach outside as well.
+    stray = 1 + frame.gain * float(np.linalg.norm(frame.vectors - frame.vectors @ U @ U.T))
+    bound = queries.gain * (np.hypot(error, frame.gain * np.linalg.norm(each)) + stray * outside)
+    return Measured(U, coordinates @ queries.inverse.T, r, float(bound), confidence)

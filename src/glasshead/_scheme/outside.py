@@ -1,0 +1,51 @@
+"""Is there anything of W outside a span? One number per look, and what a few looks prove."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._meter import Scores, ValueMeter
+from .columns import Columns
+
+LOOKS = 8
+CONFIDENCE = 0.999
+# A part R of W outside the span shows in a random look as |R| g h / (d - r), with g and h standard Gaussian if R has
+# rank one, and rarely less if it has more. The rms of 8 such products is below 1/7 with probability less than 0.001.
+HIDES = 7.0
+
+
+def news(columns: Columns, first: Scores) -> tuple[float, float]:
+    """How much of a new column, of which k + 1 scores are known, leaves the span of the k columns before it.
+
+    Some combination of k + 1 keys is orthogonal to that span. Returns what it sees, per unit length, and the noise.
+    """
+    meter, k = columns.meter, len(columns)
+    keys, seen = meter.keys.vectors[: k + 1], columns.keys_on_basis
+    mix = np.append(np.linalg.solve(seen[:k].T, -seen[k]), 1.0)
+    length = float(np.linalg.norm(mix @ keys))
+    noise = np.abs(mix) @ first.halfwidth[0] + meter.rounding(columns.W_norm) * np.abs(mix).sum()
+    return abs(float(mix @ first.t[0])) / length, realistic(meter, float(noise)) / length
+
+
+def realistic(meter: ValueMeter, noise: float) -> float:
+    """Rounding errors are no adversaries: a sum of d of them stays far below its bound. A tolerance may be one."""
+    if meter.oracle.tolerance or meter.oracle.rtol:
+        return noise
+    return noise * min(1.0, 4 / np.sqrt(meter.oracle.dim))
+
+
+def look(columns: Columns, U: np.ndarray, rng: np.random.Generator) -> tuple[float, float, float]:
+    """Random looks outside the columns of `U`: the rms of what they see, its noise, and a bound on all of it."""
+    d = len(U)
+    g, b = rng.standard_normal((2, LOOKS, d))
+    a = g - (g @ U) @ U.T
+    a /= np.linalg.norm(a, axis=1, keepdims=True)
+    b /= np.linalg.norm(b, axis=1, keepdims=True)
+    keys, mix = columns.meter.pairs(a, rng)
+    meter = columns.meter.suited(keys)
+    scores = meter.columns(b, keys)
+    seen = np.abs(np.einsum("nk,nk->n", mix, scores.t))
+    noise = np.einsum("nk,nk->n", np.abs(mix), scores.halfwidth + meter.rounding(columns.W_norm) + meter.drift)
+    rms = float(np.sqrt(np.mean(seen**2)))
+    bound = float(np.sqrt(np.mean(noise**2)))
+    return rms, realistic(meter, bound), HIDES * (d - U.shape[1]) * (rms + bound)

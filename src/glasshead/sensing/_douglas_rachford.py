@@ -1,0 +1,68 @@
+"""Douglas-Rachford splitting for the nuclear norm: shrink the singular values, project on the measurements, repeat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ._anderson import Anderson
+from ._factors import Factors
+from ._gram import Constraints
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+# Over-relaxation; anything below 2 converges.
+RELAXATION = 1.6
+# Primal and dual error further apart than this: the threshold on the singular values is off by about RETHRESHOLD.
+UNBALANCED = 3.0
+RETHRESHOLD = 2.0
+
+
+class Iterate(NamedTuple):
+    low: Factors
+    """The shrunken matrix: low rank, on its way to fitting."""
+    x: Float[np.ndarray, "d1 d2"]
+    """The same as an array."""
+    fitting: Float[np.ndarray, "d1 d2"]
+    """Fits exactly, on its way to low rank."""
+    correction: Float[np.ndarray, "m"]
+
+
+class DouglasRachford:
+    def __init__(self, constraints: Constraints) -> None:
+        self.constraints = constraints
+        self.z = constraints.least_norm()
+        self.threshold = float(np.linalg.norm(self.z, 2))
+        self._anderson = Anderson()
+
+    def look(self) -> Iterate:
+        U, s, V = np.linalg.svd(self.z, full_matrices=False)
+        rank = int(np.sum(s > self.threshold))
+        low = Factors(U.T[:rank], s[:rank] - self.threshold, V[:rank])
+        x = (low.U.T * low.s) @ low.V
+        reflected = 2 * x - self.z
+        correction = self.constraints.solve(self.constraints.measure(reflected) - self.constraints.rows.t)
+        return Iterate(low, x, reflected - self.constraints.adjoint(correction), correction)
+
+    def advance(self, now: Iterate) -> None:
+        self.z = self._anderson.next(self.z, RELAXATION * (now.fitting - now.x))
+
+    def dual(self, now: Iterate) -> Float[np.ndarray, "m"]:
+        """What `(z - x) / threshold`, a subgradient of the nuclear norm at x, is among the measurements."""
+        return self.constraints.solve(self.constraints.measure(self.z - now.x)) / self.threshold
+
+    def rebalance(self, now: Iterate, y: Float[np.ndarray, "m"]) -> bool:
+        """`fitting - x` is the primal error in the range of the measurements, the dual one in their kernel."""
+        change = now.fitting - now.x
+        in_range = np.linalg.norm(self.constraints.adjoint(now.correction + self.threshold * y))
+        in_kernel = np.sqrt(max(np.linalg.norm(change) ** 2 - in_range**2, 0.0))
+        primal = in_range / np.linalg.norm(now.fitting)
+        dual = in_kernel / np.linalg.norm(self.z - now.x)
+        factor = RETHRESHOLD if dual > UNBALANCED * primal else 1 / RETHRESHOLD if primal > UNBALANCED * dual else 1.0
+        if factor != 1.0:
+            self.threshold *= factor
+            self.z = now.x + factor * (self.z - now.x)
+            self._anderson.forget()
+        return factor != 1.0

@@ -1,0 +1,114 @@
+"""The entry point for a known rank: spectral start, Gauss-Newton, restarts, and an honest report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ._check import check_rank, check_settings, checked, degrees_of_freedom
+from ._gauss_newton import Fit, fit
+from ._result import Sensed, zero
+from ._rows import Point, Rows
+from ._spectral import spectral_start
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+STARTS = 8
+# Two starts that end with the same misfit to this accuracy ended at the same matrix; a third would too.
+SAME_MINIMUM = 1e-4
+
+
+def fixed_rank(
+    A: Float[np.ndarray, "m d1"],
+    B: Float[np.ndarray, "m d2"],
+    t: Float[np.ndarray, "m"],
+    rank: int,
+    *,
+    tol: float = 1e-12,
+    max_iterations: int = 400,
+    seed: int = 0,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Sensed:
+    """Find W of the given rank with `a_k^T W b_k = t_k`.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> W = np.outer(rng.standard_normal(8), rng.standard_normal(8))
+    >>> A, B = rng.standard_normal((2, 40, 8))
+    >>> found = fixed_rank(A, B, np.sum(A @ W * B, axis=1), rank=1)
+    >>> found.converged, bool(np.allclose(found.W, W))
+    (True, True)
+
+    Not convex, but fast: Gauss-Newton on the matrices of rank r, where a linear step costs `8 m d r` operations and
+    nothing of size m x d^2 ever exists. Measurements count by `t_k / (|a_k| |b_k|)`. `converged` says that W fits to
+    `residual <= tol`; where no start got there, the best W comes back with `converged=False` and the reason.
+    """
+    A, B, t = checked(A, B, t)
+    check_rank(rank, A.shape[1], B.shape[1], len(t))
+    check_settings(tol, max_iterations)
+    if not t.any():
+        return zero(A.shape[1], B.shape[1])
+    rows = Rows(A, B, t)
+    best = _search(rows, int(rank), tol, max_iterations, np.random.default_rng(seed), progress)
+    point = _trimmed(rows, best.fit.point, tol)
+    converged = point.residual <= tol
+    reason = (_success if converged else _failure)(rows, int(rank), point, best, tol)
+    return Sensed(*rows.in_callers_units(point.W).halves(), point.residual, converged, best.steps, reason)
+
+
+class Search(NamedTuple):
+    fit: Fit
+    starts: int
+    steps: int
+
+
+def _search(rows: Rows, rank: int, tol: float, budget: int, rng, progress) -> Search:
+    fits, spent = [], 0
+
+    def report(residual: float) -> None:
+        nonlocal spent
+        spent += 1
+        if progress is not None:
+            progress(spent, budget, f"Gauss-Newton, start {len(fits) + 1}, residual {residual:.1e}")
+
+    while len(fits) < STARTS and spent < budget:
+        guess = spectral_start(rows, rank, rng, share=0.5 if fits else 1.0)
+        fits.append(fit(rows, guess, tol=tol, max_steps=budget - spent, report=report))
+        fits.sort(key=lambda each: each.point.size)
+        if fits[0].point.residual <= tol or _same_minimum(fits):
+            break
+    return Search(fits[0], len(fits), spent)
+
+
+def _same_minimum(fits: list[Fit]) -> bool:
+    if len(fits) < 2 or not (fits[0].stationary and fits[1].stationary):
+        return False
+    return fits[1].point.size <= (1 + SAME_MINIMUM) * fits[0].point.size
+
+
+def _trimmed(rows: Rows, point: Point, tol: float) -> Point:
+    """Without the directions that the measurements cannot tell from zero: a rank asked for too high comes back right."""
+    smaller = Point(rows, point.W.trimmed(tol))
+    return smaller if smaller.residual <= max(tol, point.residual) else point
+
+
+def _success(rows: Rows, rank: int, point: Point, best: Search, tol: float) -> str:
+    d1, d2, m = rows.A.shape[1], rows.B.shape[1], len(rows)
+    dof = degrees_of_freedom(d1, d2, rank)
+    spare = f"{m - dof} more than its degrees of freedom" if m > dof else "as many as its degrees of freedom"
+    ambiguous = m == dof and rank < min(d1, d2)
+    warning = "; none is left to check W by, and another matrix may fit as well" if ambiguous else ""
+    return f"rank {len(point.W.s)} fits {m} measurements, {spare}, to a relative {point.residual:.1e}{warning}"
+
+
+def _failure(rows: Rows, rank: int, point: Point, best: Search, tol: float) -> str:
+    m, dof = len(rows), degrees_of_freedom(rows.A.shape[1], rows.B.shape[1], rank)
+    where = "at a local minimum" if best.fit.stationary else "without settling"
+    return (
+        f"no matrix of rank {rank} found that fits: the best of {best.starts} starts stopped {where} at relative "
+        f"residual {point.residual:.1e}, above tol = {tol:.0e}, after {best.steps} steps in all; the measurements are "
+        f"inconsistent with rank {rank} (or noisy), or {m}, {m / dof:.2f} per degree of freedom, are too few to search by"
+    )

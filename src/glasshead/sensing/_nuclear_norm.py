@@ -1,0 +1,119 @@
+"""The entry point for an unknown rank: Douglas-Rachford, finished on the rank it settles on, with a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._certificate import Proof, finish, prove
+from ._check import check_settings, checked
+from ._douglas_rachford import DouglasRachford, Iterate
+from ._factors import Factors, from_matrix
+from ._gram import Constraints
+from ._result import Certificate, Sensed, zero
+from ._rows import Point, Rows
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+CHECK_EVERY = 10
+# A rank that was wrong is tried again when the iteration has come this much further.
+RETRY = 1.5
+
+
+def nuclear_norm(
+    A: Float[np.ndarray, "m d1"],
+    B: Float[np.ndarray, "m d2"],
+    t: Float[np.ndarray, "m"],
+    *,
+    tol: float = 1e-8,
+    max_iterations: int = 5000,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Sensed:
+    """Minimise `||W||_*`, the sum of the singular values, over all W with `a_k^T W b_k = t_k`.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> W = np.outer(rng.standard_normal(8), rng.standard_normal(8))
+    >>> A, B = rng.standard_normal((2, 50, 8))
+    >>> found = nuclear_norm(A, B, np.sum(A @ W * B, axis=1))
+    >>> found.converged, found.rank, bool(np.allclose(found.W, W))
+    (True, 1, True)
+
+    `converged` says that W fits to `residual <= tol` and that `certificate.gap <= tol`: no W that fits has a nuclear
+    norm smaller by more than that, relative. Whether the minimiser is the W that was measured is another question:
+    `measurements_needed` says when to expect it. Memory is that of one m x m matrix, time `m^3 / 3` operations once
+    and `2 m^2 + 4 m d^2` per iteration.
+    """
+    A, B, t = checked(A, B, t)
+    check_settings(tol, max_iterations)
+    if not t.any():
+        return zero(A.shape[1], B.shape[1])
+    rows = Rows(A, B, t)
+    constraints = Constraints(rows)
+    least = Point(rows, from_matrix(constraints.least_norm()))
+    if least.residual > tol:
+        return _contradiction(rows, least, tol)
+    proof, iterations = _solve(constraints, tol, max_iterations, progress)
+    return _report(rows, constraints, proof, iterations, tol)
+
+
+def _solve(constraints: Constraints, tol: float, max_iterations: int, progress) -> tuple[Proof, int]:
+    solver, best, next_try = DouglasRachford(constraints), None, 0.0
+    for iteration in range(1, max_iterations + 1):
+        now = solver.look()
+        if iteration % CHECK_EVERY and iteration < max_iterations:
+            solver.advance(now)
+            continue
+        y = solver.dual(now)
+        proofs = [best, prove(constraints, _fitting(constraints.rows, now, tol), y)]
+        if iteration >= next_try:
+            proofs.append(finish(constraints, now.low, y, tol))
+            next_try = RETRY * iteration
+        best = min((proof for proof in proofs if proof is not None), key=lambda proof: abs(proof.gap))
+        if progress is not None:
+            progress(iteration, max_iterations, f"nuclear norm, rank {len(now.low.s)}, duality gap {best.gap:.1e}")
+        if abs(best.gap) <= tol:
+            break
+        if not solver.rebalance(now, y):
+            solver.advance(now)
+    return best, iteration
+
+
+def _fitting(rows: Rows, now: Iterate, tol: float) -> Point:
+    """The iterate that fits, without its tail of rounding where it fits without."""
+    everything = from_matrix(now.fitting)
+    rank = len(now.low.s)
+    low = Point(rows, Factors(everything.U[:rank], everything.s[:rank], everything.V[:rank]))
+    return low if low.residual <= tol else Point(rows, everything)
+
+
+def _report(rows: Rows, constraints: Constraints, proof: Proof, iterations: int, tol: float) -> Sensed:
+    W = Point(rows, proof.point.W)
+    converged = W.residual <= tol and abs(proof.gap) <= tol
+    value = f"nuclear norm {rows.unit * np.sum(W.W.s):.6g}, optimal to a relative {abs(proof.gap):.1e} (duality gap)"
+    reason = (
+        f"rank {len(W.W.s)} fits {len(rows)} measurements to a relative {W.residual:.1e}; {value}"
+        if converged
+        else f"stopped after {iterations} iterations, short of tol = {tol:.0e}: fits to a relative {W.residual:.1e}; {value}"
+    )
+    certificate = _in_callers_units(rows, constraints, proof)
+    return Sensed(*rows.in_callers_units(W.W).halves(), W.residual, converged, iterations, reason, certificate)
+
+
+def _in_callers_units(rows: Rows, constraints: Constraints, proof: Proof) -> Certificate:
+    y = np.zeros(len(rows))
+    y[constraints.kept] = proof.y / constraints.rows.lengths
+    bound = rows.unit * float(proof.y @ constraints.rows.t)
+    norm = float(np.linalg.norm(constraints.adjoint(proof.y), 2))
+    return Certificate(y, bound, abs(proof.gap), norm, proof.outside)
+
+
+def _contradiction(rows: Rows, least: Point, tol: float) -> Sensed:
+    reason = (
+        f"the measurements contradict each other: no matrix at all fits them to tol = {tol:.0e}, this one to a relative "
+        f"{least.residual:.1e}; look for repeated (a_k, b_k) with different t_k, or for noise with more than d1 d2 rows"
+    )
+    return Sensed(*rows.in_callers_units(least.W).halves(), least.residual, False, 0, reason)
