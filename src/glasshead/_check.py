@@ -32,7 +32,7 @@ def held_out(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> Held
     X = answers = np.empty(0)
     for length in LENGTHS:
         X = size * unit_scale(rng.standard_normal((min(EACH, length), length, oracle.dim)))
-        answers, expected = oracle(X), learned.model(X)
+        answers, expected = oracle(X), np.asarray(learned.model(X))
         allowed = learned.allowed(X, oracle)
         for x, got, want, slack in zip(X, answers, expected, allowed, strict=True):
             off = float(np.abs(got - want).max())

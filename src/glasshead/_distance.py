@@ -7,7 +7,7 @@ import numpy as np
 from ._models import Attention
 
 
-def distance(a: Attention, b: Attention) -> float:
+def distance(a, b) -> float:
     """The larger of the relative distances of W (with the key bias as one more column) and of v (with the bias).
 
     >>> gh.distance(gh.Attention.random(4, seed=1), gh.Attention.random(4, seed=1))

@@ -29,7 +29,7 @@ def save(model, path: str | os.PathLike) -> Path:
     metadata = {"format": FORMAT, "version": str(VERSION), "family": model.family}
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        save_file({name: np.ascontiguousarray(a) for name, a in model.tensors().items()}, part, metadata)
+        save_file({name: np.asarray(a, order="C") for name, a in model.tensors().items()}, part, metadata)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

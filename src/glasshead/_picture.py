@@ -65,7 +65,7 @@ def draw(
     return path
 
 
-def drawn(panel: Panel, x: float) -> str:
+def drawn(panel: Panel, x: int) -> str:
     values, block = thinned(panel.values)
     title = panel.title if block == 1 else f"{panel.title} (the largest of each {block} x {block})"
     cell = SIDE / max(values.shape)
@@ -117,7 +117,9 @@ def gradient() -> str:
     return '<defs><linearGradient id="colours">' + "".join(stops) + "</linearGradient></defs>"
 
 
-def text(x: float, y: float, words: str, anchor="start", size: float = 13, fill=INK, weight=400) -> str:
+def text(
+    x: int | float, y: int | float, words: str, anchor="start", size: int | float = 13, fill=INK, weight=400
+) -> str:
     style = f'font-size="{size}" fill="{fill}" font-weight="{weight}" text-anchor="{anchor}"'
     return f'<text x="{x:g}" y="{y:g}" {style}>{escape(words)}</text>'
 

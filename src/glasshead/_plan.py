@@ -26,9 +26,9 @@ def plan(
     """The number of queries that `gh.recover` asks at most, for a box that gives one number per answer.
 
     >>> gh.plan(64), gh.plan(64, rank=4)
-    (4224, 624)
+    (4224, 656)
 
-    That is one for each free parameter, `dim**2 + dim` or `2*rank*dim - rank**2 + dim`, and 64 more (96 where the rank is
+    That is one per free parameter, `dim**2 + dim` or `2*rank*dim - rank**2 + dim`, and 64 more (96 where the rank is
     small and has to be discovered); `biases=True` adds `dim + 1`. Beyond that only scores that turn out saturated are
     asked again, which happens to a few of them unless W is very lopsided.
     """

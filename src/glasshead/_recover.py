@@ -115,8 +115,8 @@ def check_budget(budget, dim: int, rank: int | None) -> None:
     parameters = information_limit(dim, rank or 1)
     if budget < parameters + QUERIES:
         raise BudgetExceeded(
-            f"a budget of {budget} cannot suffice: a head of dimension {dim} and rank {rank or 1} has {parameters} free "
-            f"parameters and the held-out check takes {QUERIES} queries; gh.plan says what to allow",
+            f"a budget of {budget} cannot suffice: a head of dimension {dim} and rank {rank or 1} has {parameters} "
+            f"free parameters and the held-out check takes {QUERIES} queries; gh.plan says what to allow",
             budget=budget,
             needed=parameters + QUERIES - budget,
         )

@@ -24,32 +24,27 @@ for module in (demo, new, recover, plan, compare):
     app.command(name, help=unwrapped(module.command.__doc__), epilog=module.EXAMPLES)(module.command)
 
 
-def show_version(wanted: bool) -> None:
+def show_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"glasshead {__version__}")
         raise typer.Exit
+    return wanted
 
 
-@app.callback(
-    invoke_without_command=True,
-    epilog="[bold]Start here[/]: [cyan]glasshead demo[/]",
-)
+@app.callback(epilog="[bold]Start here[/]: [cyan]glasshead demo[/]")
 def glasshead(
-    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
     """Recover the parameters of a black-box attention head from well-chosen queries."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), nl=False)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line; returns the exit code. Only a bug of ours raises."""
     as_json = "--json" in arguments
     try:
-        code = app(list(arguments), prog_name="glasshead", standalone_mode=False)
+        code = app(list(arguments) or ["--help"], prog_name="glasshead", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except EXPECTED as error:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from rich.color import Color
+from rich.console import Console
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
 
 from .._picture import Panel, colours
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
 GAP = 2  # columns between panels
 LEAST = 8  # fewer columns for a panel are not worth drawing
@@ -28,8 +26,6 @@ def can_draw(screen: Console) -> bool:
 
 def picture(panels: list[Panel], width: int) -> tuple[Table, int] | None:
     """The panels side by side and how many rows and columns of them fit, or None where hardly any do."""
-    from rich.table import Table
-
     size = min((width - GAP * (len(panels) - 1)) // len(panels), max(panels[0].values.shape))
     if size < min(LEAST, max(panels[0].values.shape)):
         return None
@@ -43,9 +39,6 @@ def picture(panels: list[Panel], width: int) -> tuple[Table, int] | None:
 
 def half_blocks(pixels: np.ndarray) -> Text:
     """`pixels (rows, columns, 3)`: the upper half of a character is one row, the lower half the next."""
-    from rich.color import Color
-    from rich.style import Style
-    from rich.text import Text
 
     def colour(pixel: list[int]) -> Color:
         return Color.from_rgb(*pixel)

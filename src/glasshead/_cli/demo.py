@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from .folder import make_folder
 from .options import Json, Seed, examples
-from .screen import console, number, print_json
+from .screen import console, print_json
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from .._models import Attention
-    from .._picture import Panel
-    from .._recovery import Recovery
-
-WIDE = 64  # columns that the digits need beside one another
-
-EXAMPLES = examples("glasshead demo", "glasshead demo --dim 100 --seed 7 --folder demo-100")
+EXAMPLES = examples("glasshead demo", "glasshead demo --dim 48 --seed 7 --folder demo-48")
 
 
 def command(
@@ -34,158 +23,20 @@ def command(
     """Hide a random attention head in a box, and recover it from the box's answers."""
     import glasshead as gh
 
+    from .._progress import bar
+    from . import showing
+
     make_folder(folder)
     target = gh.Attention.random(dim, seed=seed)
     if as_json:
         found = gh.recover(target, seed=seed)
-        print_json(found.to_dict() | errors(target, found) | save(folder, target, found))
+        print_json(found.to_dict() | showing.errors(target, found) | showing.save(folder, target, found))
         return
     screen = console()
-    introduce(screen, dim)
-    found = recover(target, seed)
-    screen.print()
-    screen.print(digits_table(target, found, screen.width))
-    screen.print()
-    screen.print(numbers_table(target, found))
-    screen.print()
-    files = save(folder, target, found)
-    draw(screen, target, found)
-    farewell(screen, files)
-
-
-def introduce(screen: Console, dim: int) -> None:
-    weights = dim * dim + dim
-    screen.print(
-        f"A black box hides an attention head with [bold]{weights:,}[/] weights: W, {dim} x {dim}, and v, {dim}. "
-        "It takes short sequences of tokens and answers each with one number. From these answers alone:\n"
-    )
-
-
-def recover(target: Attention, seed: int) -> Recovery:
-    import glasshead as gh
-
-    from .._progress import bar
-
+    showing.introduce(screen, dim)
     with bar() as progress:
         found = gh.recover(target, seed=seed, progress=progress)
         progress(found.queries, found.queries, "recovered")
-    return found
-
-
-def errors(target: Attention, found: Recovery) -> dict[str, float]:
-    import numpy as np
-
-    return {
-        "error_W": float(np.abs(found.model.W - target.W).max()),
-        "error_v": float(np.abs(found.model.v - target.v).max()),
-    }
-
-
-def digits_table(target: Attention, found: Recovery, width: int) -> Table:
-    """A few weights with all their digits, the agreeing ones in green."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("weight", style="dim", no_wrap=True)
-    table.add_column("true", no_wrap=True)
-    table.add_column("recovered", no_wrap=True)
-    if width >= WIDE:
-        table.add_column("off by", justify="right", no_wrap=True)
-    last = target.dim - 1
-    places: list[Any] = list(dict.fromkeys([(0, 0), (0, last), (last // 2, last // 3), (last, last)]))
-    weights = [(f"W[{i}, {j}]", target.W[i, j], found.model.W[i, j]) for i, j in places]
-    weights += [(f"v[{i}]", target.v[i], found.model.v[i]) for i in dict.fromkeys([0, last])]
-    for name, true, recovered in weights:
-        table.add_row(*[Text(name), *entry(float(true), float(recovered))][: len(table.columns)])
-    return table
-
-
-def entry(true: float, recovered: float) -> tuple[str, Text, str]:
-    from rich.text import Text
-
-    wanted, got = f"{true: .16f}", f"{recovered: .16f}"
-    same = next((k for k, (a, b) in enumerate(zip(wanted, got, strict=False)) if a != b), len(got))
-    off = abs(true - recovered)
-    return wanted, Text.assemble((got[:same], "green"), (got[same:], "red")), "nothing" if off == 0 else number(off)
-
-
-def numbers_table(target: Attention, found: Recovery) -> Table:
-    import numpy as np
-    from rich.table import Table
-
-    off = errors(target, found)
-    same = int(np.sum(found.model.v == target.v))
-    distance = float(np.linalg.norm(found.model.W - target.W))
-    table = Table.grid(padding=(0, 3, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(justify="right", style="bold", no_wrap=True)
-    table.add_column(style="dim")
-    rows = [
-        ("queries asked", f"{found.queries:,}", "everything included"),
-        ("information limit", f"{found.limit:,}", "one per weight; no learner can do with fewer"),
-        ("ratio", f"{found.overhead:.4f}", f"the other {found.queries - found.limit} are pilots and checks"),
-        ("largest error of W", number(off["error_W"]), f"the largest weight in it is {number(np.abs(target.W).max())}"),
-        ("largest error of v", number(off["error_v"]), f"{same} of {target.dim} entries are equal to the last bit"),
-        ("proven bound", number(found.bound), f"on ||W_recovered - W||_F, which is {number(distance)}"),
-        ("held-out check", number(found.residual), "relative, on fresh queries of 1 to 8 tokens"),
-    ]
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def panels(target: Attention, found: Recovery) -> list[Panel]:
-    import numpy as np
-
-    from .._picture import Panel
-
-    W, limit = target.W, float(np.abs(target.W).max())
-    difference = W - found.model.W
-    largest = float(np.abs(difference).max())
-    title = (
-        "difference: none" if largest == 0 else f"difference, enlarged {limit / largest:.1g} times".replace("e+", "e")
-    )
-    return [Panel("true W", W, limit), Panel("recovered W", found.model.W, limit), Panel(title, difference)]
-
-
-def save(folder: Path, target: Attention, found: Recovery) -> dict[str, str]:
-    import glasshead as gh
-
-    from .._picture import draw
-
-    caption = (
-        f"{found.queries:,} queries, {found.overhead:.3f} times the information limit; "
-        f"the largest error of an entry is {number(errors(target, found)['error_W'])}"
-    )
-    size = f"{target.dim} x {target.dim}"
-    title = f"One attention head, W of {size}, recovered from the answers of a black box"
-    return {
-        "picture": str(draw(folder / "W.svg", panels(target, found), title=title, caption=caption, signs="\u2212=")),
-        "target": str(gh.save(target, folder / "target.safetensors")),
-        "recovered": str(found.save(folder / "recovered")),
-    }
-
-
-def draw(screen: Console, target: Attention, found: Recovery) -> None:
-    from .blocks import can_draw, picture
-
-    if not can_draw(screen):
-        return
-    drawn = picture(panels(target, found), screen.width)
-    if drawn is None:
-        return
-    grid, size = drawn
-    screen.print(grid)
-    if size < target.dim:
-        screen.print(f"[dim]the first {size} rows and columns of {target.dim}; all of them are in the file[/]")
-    screen.print()
-
-
-def farewell(screen: Console, files: dict[str, str]) -> None:
-    screen.print(f"picture    [bold]{files['picture']}[/]  (open it in a browser)", soft_wrap=True)
-    screen.print(f"models     {files['target']}, {files['recovered']}", soft_wrap=True)
-    screen.print("\nTry next")
-    screen.print(f"  [cyan]glasshead compare {files['target']} {files['recovered']}[/]", soft_wrap=True)
-    screen.print("  [cyan]glasshead recover --help[/]   for a box of your own", soft_wrap=True)
+    showing.numbers(screen, target, found)
+    showing.picture(screen, target, found)
+    showing.farewell(screen, showing.save(folder, target, found))

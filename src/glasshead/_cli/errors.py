@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich.padding import Padding
+from rich.text import Text
 
 from .._errors import BudgetExceeded, GlassheadError, NotIdentifiable, OracleError, TargetMismatch
 from .screen import console, print_json, rows
@@ -63,9 +65,6 @@ def details(error: BaseException) -> dict[str, Any]:
 
 
 def show(error: BaseException) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
     sys.stdout.flush()
     screen = console(stderr=True)
     first, more = message(error), []

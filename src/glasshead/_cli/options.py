@@ -31,7 +31,7 @@ def models(incomplete: str) -> list[str]:
 
 
 def examples(*commands: str) -> str:
-    return "\n".join(["[bold]Examples[/]", *(f"[cyan]{command}[/]" for command in commands)])
+    return "\n\n".join(["[bold]Examples[/]", *(f"[cyan]{command}[/]" for command in commands)])
 
 
 def unwrapped(text: str | None) -> str:

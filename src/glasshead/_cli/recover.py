@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .folder import make_folder
 from .options import Accuracy, Answers, Family, Json, Rank, Seed, examples, models
-from .screen import console, number, patient_bar, print_json, rows
+from .screen import patient_bar, print_json
 from .target import open_target
-
-if TYPE_CHECKING:
-    from .._oracle import ValueOracle
-    from .._recovery import Recovery
 
 EXAMPLES = examples(
     "glasshead recover target.safetensors",
@@ -53,6 +48,9 @@ def command(
     """
     import glasshead as gh
 
+    from .advice import advice
+    from .summary import show
+
     check_answers(answers)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the box may print; our stdout is JSON only
         box, truth = open_target(target)
@@ -80,45 +78,3 @@ def check_answers(answers: str) -> None:
         raise ValueError("expected --answers value: this version does not read yes/no answers yet")
     if answers != "value":
         raise ValueError(f"expected --answers value, got {answers!r}")
-
-
-@contextmanager
-def advice(oracle: ValueOracle) -> Iterator[None]:
-    """Adds to an error which option might have avoided it."""
-    import glasshead as gh
-
-    try:
-        yield
-    except gh.BudgetExceeded as error:
-        enough = gh.plan(oracle.dim, biases=True)
-        error.add_note(f"--budget {enough} is enough for dimension {oracle.dim}, biases included")
-        raise
-    except gh.TargetMismatch as error:
-        if oracle.tolerance == oracle.rtol == 0 and "tolerance" not in str(error):
-            error.add_note("If the box rounds its answers or adds noise, say how much with --tolerance")
-        raise
-    except gh.OracleError as error:
-        if error.__cause__ is not None:
-            error.add_note(f"Its tokens have length {oracle.dim}: is that what it expects?")
-        raise
-    except SystemExit as error:
-        raise gh.OracleError(f"the box called sys.exit({error.code})") from error
-
-
-def show(found: Recovery, distance: float | None, run: Path | None) -> None:
-    from rich.panel import Panel
-
-    bounds = f"||dW||_F <= {number(found.bound)}, ||dv|| <= {number(found.bound_v)}, confidence {found.confidence:g}"
-    summary = rows(
-        ("model", str(found.model)),
-        ("queries", f"{found.queries:,} = {found.overhead:.4g} x the information limit of {found.limit:,}"),
-        ("rank", str(found.rank)),
-        ("proven", None if found.bound is None else bounds),
-        ("held out", number(found.residual)),
-        ("distance", None if distance is None else f"{number(distance)} from the target file"),
-        ("why", found.reason),
-    )
-    screen = console()
-    screen.print(Panel(summary, title=f"[bold green]recovered[/] {found.family}", title_align="left", expand=False))
-    if run is not None:
-        screen.print(f"[green]saved[/] {run}", soft_wrap=True)

@@ -8,18 +8,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 PATIENCE = 1.0  # seconds before a bar appears
 
 
 def console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
     return Console(stderr=stderr, highlight=False, emoji=False)
 
 
@@ -40,8 +38,6 @@ def strict(value: Any) -> Any:
 
 def rows(*pairs: tuple[str, Any]) -> Table:
     """Names in a dim column, what they stand for beside them; pairs without a value are left out."""
-    from rich.table import Table
-
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
@@ -52,8 +48,6 @@ def rows(*pairs: tuple[str, Any]) -> Table:
 
 
 def as_text(value: Any) -> Any:
-    from rich.text import Text
-
     return Text(value) if isinstance(value, str) else value  # never taken for markup: it may hold [1. 2.]
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from .._meter import ValueMeter
 from .._meter.lever import longest
-from .._meter.scale import find_scale
+from .._meter.scale import PILOTS as LATER
+from .._meter.scale import TARGET, AlwaysSaturated, Pilot, find_scale
 
 DETECTIONS = 2
 PILOTS, FEW = 16, 16  # few keys: few pilots, so as not to spend a second bias on finding the first
@@ -32,8 +33,15 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
         return s[0], np.maximum(hi - s, s - lo)[0]
 
     pilots = PILOTS if len(keys) > FEW else min(5, len(keys))
-    rho = find_scale(pilot, 1.0, longest(oracle), oracle.roundoff, meter.saturated, SCORE, pilots)
+    rho = scale_or_refuse(meter, pilot, longest(oracle), SCORE, pilots)
     return read_key_bias(meter, rho)
+
+
+def scale_or_refuse(meter: ValueMeter, pilot: Pilot, cap: float, target: float = TARGET, pilots: int = LATER) -> float:
+    try:
+        return find_scale(pilot, 1.0, cap, meter.oracle.roundoff, meter.saturated, target, pilots)
+    except AlwaysSaturated:
+        meter.refuse_saturation(np.zeros(meter.oracle.dim), meter.keys.vectors[0])
 
 
 def read_key_bias(meter: ValueMeter, rho: float) -> ValueMeter:

@@ -13,7 +13,7 @@ from .._oracle import Oracle
 def read_values(oracle: Oracle, token: np.ndarray) -> tuple[Values, np.ndarray, np.ndarray, np.ndarray]:
     """`Values`, all of v and bias (where there are several outputs), and the answer to `[token]`: d + 2 queries."""
     d = oracle.dim
-    zero, first = oracle(np.stack([np.zeros((1, d)), token[None]]))
+    zero, first = (np.asarray(y) for y in oracle(np.stack([np.zeros((1, d)), token[None]])))
     step = token_length(oracle, float(np.abs(zero).max()), float(np.abs(first - zero).max()))
     answers = oracle((step * np.eye(d))[:, None])
     v = (answers - zero) / step
@@ -30,7 +30,7 @@ def token_length(oracle: Oracle, bias: float, slope: float) -> float:
     if oracle.tolerance > 0:
         return longest(oracle)
     wanted = 1.0 if bias == 0 else HEADROOM * max(1.0, bias / slope if slope > 0 else np.inf)
-    return 2.0 ** np.floor(np.log2(min(wanted, longest(oracle))))
+    return float(2.0 ** np.floor(np.log2(min(wanted, longest(oracle)))))
 
 
 def why_silent(oracle: Oracle, step: float, noise: float) -> str:

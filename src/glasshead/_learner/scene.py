@@ -10,8 +10,7 @@ from scipy.optimize import brentq
 from .._meter import ValueMeter
 from .._meter.frame import Frame, cone, orthonormal, squeezed
 from .._meter.lever import largest_product, longest, split
-from .._meter.scale import find_scale
-from .key_bias import SCORE, read_key_bias
+from .key_bias import SCORE, read_key_bias, scale_or_refuse
 
 OFFSET = 0.7  # rms of the logits that the key bias alone gives to keys squeezed along it
 TWICE = range(5, 17)  # in these dimensions the key bias is read again, with keys that hardly see it,
@@ -29,7 +28,7 @@ def without_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
     def pilot(product: float, count: int):
         return pilot_scores(at(product), count, rng)
 
-    return at(find_scale(pilot, 1.0, largest_product(oracle), oracle.roundoff, meter.saturated))
+    return at(scale_or_refuse(meter, pilot, largest_product(oracle)))
 
 
 def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator):
@@ -57,7 +56,7 @@ def with_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
     def pilot(kappa: float, count: int):
         return pilot_scores(meter.at(rho, kappa), count, rng)
 
-    return meter.at(rho, find_scale(pilot, 1.0, longest(oracle) - rho, oracle.roundoff, meter.saturated))
+    return meter.at(rho, scale_or_refuse(meter, pilot, longest(oracle) - rho))
 
 
 def squeezed_keys(key_bias: np.ndarray, axis: np.ndarray, rho: float, rng: np.random.Generator) -> Frame:

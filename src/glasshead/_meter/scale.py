@@ -12,9 +12,13 @@ import numpy as np
 TARGET = 1.0
 LOOKS = 2  # pilot scores per step while the order of magnitude is unknown
 PILOTS = 5  # pilot scores once it is known; the first columns then settle it
-STEPS = 64
+SHORTEST = 2.0**-200  # of the first scale tried: no head saturates at tokens that short
 
 Pilot = Callable[[float, int], tuple[np.ndarray, np.ndarray]]
+
+
+class AlwaysSaturated(Exception):
+    """The scores do not get smaller however small the scale: whatever this is, its weights are no softmax."""
 
 
 def find_scale(
@@ -30,24 +34,27 @@ def find_scale(
 
     Returns `cap` where nothing shows at any scale.
     """
-    stride = roundoff**-0.3  # well inside the range a sigmoid shows at once, so no scale is jumped over
+    stride = roundoff**-0.3  # well inside the range a sigmoid shows at once: no scale is jumped over
     scale = min(start, cap)
-    for _ in range(STEPS):
+    while True:
         s, halfwidth = pilot(scale, LOOKS)
         largest = np.abs(s).max()
         if largest > saturated:
             scale /= stride if largest > 2 * saturated else largest
-        elif np.all(np.abs(s) <= 4 * halfwidth):
-            if scale >= cap:
-                return cap
-            scale = min(cap, scale * stride)
-        else:
+        elif np.any(np.abs(s) > 4 * halfwidth):
             scale = min(cap, scale * target / largest)
             break
-    for _ in range(STEPS):
+        elif scale >= cap:
+            return cap
+        else:
+            scale = min(cap, scale * stride)
+        if scale < SHORTEST * start:
+            raise AlwaysSaturated
+    while True:
         s, _ = pilot(scale, pilots)
         rms = float(np.sqrt(np.mean(np.minimum(np.abs(s), saturated) ** 2)))
         if rms < saturated / 2:
             return min(cap, scale * target / rms) if rms > 0 else scale
         scale /= saturated
-    return scale
+        if scale < SHORTEST * start:
+            raise AlwaysSaturated

@@ -8,6 +8,7 @@ Send `[rho a + kappa b ; kappa b]`. The softmax over two tokens is a sigmoid, so
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from .scale import TARGET
 from .values import Values
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
-MAX_REASKS = 40  # rounds of asking saturated scores again, each at a fraction of the scale
+MAX_REASKS = 20  # rounds of asking saturated scores again, each at a fraction of the scale
 DIM = 64.0  # how much signal may be given up to keep keys inside a span that W only nearly fills
 OUTLIER = 32.0  # a score this many times less certain than its neighbours is asked again too
 
@@ -160,7 +161,18 @@ class ValueMeter:
             s[row, col], lo[row, col], hi[row, col] = (r / shrink for r in again)
             still = np.abs(seen) > self.saturated
             row, col, shrink, seen = row[still], col[still], shrink[still], seen[still]
+        if len(row):
+            self.refuse_saturation(q[row[0]], keys[row[0], col[0]])
         return s, lo, hi
+
+    def refuse_saturation(self, q: np.ndarray, key: np.ndarray) -> NoReturn:
+        evidence = Evidence(
+            "a shorter key has a smaller logit",
+            np.stack([key + q, q]),
+            "expected an attention weight inside (0, 1) once the key is short enough",
+            "0 or 1 at any length",
+        )
+        raise TargetMismatch("the box is not a single attention head", evidence)
 
     def read(
         self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]
@@ -198,12 +210,12 @@ class ValueMeter:
             hi = np.log(np.maximum(signal + answer, 0)) - np.log(np.maximum(rest - answer - spread, 0))
         return np.clip(logit, -750, 750), lo, hi
 
-    def _refuse(self, impossible, alpha, X) -> None:
+    def _refuse(self, impossible, alpha, X) -> NoReturn:
         where = np.flatnonzero(impossible)[0]
         evidence = Evidence(
             "an attention weight lies between 0 and 1",
             X[where],
-            "an answer between those of its two tokens",
+            "expected an answer between those of its two tokens",
             f"one that asks for a weight of {alpha.reshape(-1)[where]:.6g}",
         )
         raise TargetMismatch("the box is not a single attention head", evidence)

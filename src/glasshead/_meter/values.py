@@ -26,7 +26,7 @@ class Values:
     def of(self, answers: np.ndarray) -> np.ndarray:
         return answers if self.readout is None else answers @ self.readout
 
-    def promise(self, oracle: Oracle, size) -> np.ndarray:
+    def promise(self, oracle: Oracle, size: float | np.ndarray) -> float | np.ndarray:
         """How far a read-out answer of magnitude `size` may lie from the truth, rounding left aside."""
         spread = 1.0 if self.readout is None else float(np.abs(self.readout).sum())
         return spread * oracle.tolerance + oracle.rtol * size

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 
 from .._arrays import as_real, check_shape
@@ -48,7 +46,7 @@ class Attention:
         self.bias = np.broadcast_to(bias.astype(dtype), v.shape[1:])[()]
 
     @classmethod
-    def from_projections(cls, Q, K, V, w_o, *, scale=1.0, q_bias=None, v_bias=None) -> Self:
+    def from_projections(cls, Q, K, V, w_o, *, scale=1.0, q_bias=None, v_bias=None) -> Attention:
         """The head with query, key and value projections `Q, K, V (r, d)` and output `w_o (r,)` or `(r, k)`.
 
         The factors are kept: the forward pass costs O(r d) per token and `W` is made only when asked for. A key
@@ -65,7 +63,7 @@ class Attention:
         return head
 
     @classmethod
-    def random(cls, dim: int, rank: int | None = None, seed: int = 0) -> Self:
+    def random(cls, dim: int, rank: int | None = None, seed: int = 0) -> Attention:
         """A Gaussian head whose scores on unit-variance tokens have variance about `dim`; `rank` keeps its factors."""
         if dim < 1:
             raise ValueError(f"expected dim >= 1, got {dim}")
@@ -120,7 +118,7 @@ class Attention:
             keys = last @ self.W.T
         return keys if self._key_bias is None else keys + self._key_bias
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X) -> np.ndarray | np.floating:
         X = np.asarray(X, dtype=self.dtype)
         if X.ndim not in (2, 3) or X.shape[-1] != self.dim or X.shape[-2] < 1:
             raise ValueError(f"expected sequences of shape (N, {self.dim}) or (B, N, {self.dim}), got {X.shape}")
@@ -144,7 +142,7 @@ class Attention:
         missing = (rank or keep) - keep
         return np.pad(Q, ((0, missing), (0, 0))), np.pad(K, ((0, missing), (0, 0)))
 
-    def numpy(self) -> Self:
+    def numpy(self) -> Attention:
         return self
 
     def tensors(self) -> dict[str, np.ndarray]:
@@ -153,7 +151,7 @@ class Attention:
         return weights if self._key_bias is None else weights | {"key_bias": self._key_bias}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Self:
+    def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Attention:
         rest = {"key_bias": tensors.get("key_bias"), "bias": tensors["bias"]}
         if "W" in tensors:
             return cls(tensors["W"], tensors["v"], **rest)

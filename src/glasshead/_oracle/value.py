@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -27,8 +26,8 @@ class ValueOracle(Oracle):
 
     def __init__(
         self,
-        f: Callable,
-        dim: int | None = None,
+        f,
+        dim=None,
         *,
         tolerance=0.0,
         rtol=0.0,

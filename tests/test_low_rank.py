@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+
+import glasshead as gh
+
+from .helpers import error, head, low_rank, spectrum
+
+KINDS = ["random", "along v", "across v", "sparse v"]
+SIZES = [(32, 2, 1.03, 1e-12), (128, 8, 1.01, 1e-11)]
+
+
+@pytest.mark.parametrize(("dim", "rank", "ratio", "accuracy"), SIZES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_at_the_information_limit(dim, rank, ratio, accuracy, kind, seed):
+    target = low_rank(dim, rank, kind=kind, seed=seed)
+    found = gh.recover(target, seed=seed)
+    limit = 2 * rank * dim - rank**2 + dim
+    assert found.rank == rank
+    assert found.limit == limit
+    assert found.queries <= ratio * limit + 64
+    assert error(found, target) <= accuracy
+    assert np.linalg.norm(found.model.W - target.W) <= found.bound
+    assert found.confidence == 0.999
+
+
+@pytest.mark.parametrize(("dim", "rank", "ratio", "accuracy"), [(512, 16, 1.005, 1e-10), (1024, 32, 1.003, 1e-10)])
+def test_at_the_information_limit_when_large(dim, rank, ratio, accuracy):
+    target = gh.Attention.random(dim, rank=rank)
+    found = gh.recover(target)
+    assert found.rank == rank
+    assert found.queries <= ratio * (2 * rank * dim - rank**2 + dim) + 64
+    assert error(found, target) <= accuracy
+
+
+@pytest.mark.parametrize("dim", [3, 5, 9])
+def test_every_rank(dim):
+    for rank in range(1, dim + 1):
+        target = low_rank(dim, rank)
+        found = gh.recover(target)
+        assert found.rank == rank
+        assert error(found, target) <= 1e-11
+        assert found.queries <= gh.plan(dim, rank=rank)
+
+
+@pytest.mark.parametrize("dim", [16, 100])
+def test_a_full_rank_head_costs_a_handful_more_for_having_been_asked(dim):
+    target = head(dim)
+    assert gh.recover(target).queries <= gh.recover(target, rank=dim).queries + 5
+
+
+def test_the_outer_product_with_v():
+    rng = np.random.default_rng(0)
+    v = rng.standard_normal(32)
+    target = gh.Attention(np.outer(v, rng.standard_normal(32)), v)
+    found = gh.recover(target)
+    assert found.rank == 1
+    assert error(found, target) <= 1e-12
+    assert found.queries <= 1.03 * (64 - 1 + 32) + 64
+
+
+@pytest.mark.parametrize(("dim", "rank"), [(32, 4), (128, 8)])
+def test_ill_conditioned(dim, rank):
+    target = low_rank(dim, rank, kind="ill-conditioned")
+    found = gh.recover(target)
+    assert found.rank == rank
+    assert error(found, target) <= 1e-7
+
+
+def test_with_biases():
+    rng = np.random.default_rng(0)
+    plain = low_rank(48, 3)
+    for key_bias in (rng.standard_normal(48), plain.W @ rng.standard_normal(48)):
+        target = gh.Attention(plain.W, plain.v, key_bias=key_bias, bias=2.0)
+        found = gh.recover(target)
+        assert found.rank == 3
+        assert gh.distance(found.model, target) <= 1e-9
+        assert found.queries <= gh.plan(48, rank=3, biases=True)
+
+
+def test_a_given_rank_asks_for_no_tests():
+    target = low_rank(32, 4)
+    found = gh.recover(target, rank=4)
+    assert error(found, target) <= 1e-12
+    assert found.queries <= found.limit + 40
+    assert found.confidence == 1.0
+    assert np.linalg.norm(found.model.W - target.W) <= found.bound
+
+
+def test_a_given_rank_that_is_too_large_is_only_a_ceiling():
+    target = low_rank(32, 4)
+    found = gh.recover(target, rank=6)
+    assert found.rank == 4
+    assert error(found, target) <= 1e-12
+
+
+def test_a_given_rank_that_is_too_small_is_noticed():
+    with pytest.raises(gh.TargetMismatch, match="the recovered head predicts fresh answers"):
+        gh.recover(low_rank(32, 4), rank=3)
+
+
+@pytest.mark.parametrize("last", [1e-3, 1e-6, 1e-10])
+@pytest.mark.parametrize("accuracy", [0.1, 1e-3, 1e-5])
+def test_nearly_low_rank_to_the_accuracy_asked_for(last, accuracy):
+    target = spectrum(64, last)
+    found = gh.recover(target, accuracy=accuracy)
+    off = np.linalg.norm(found.model.W - target.W)
+    assert off <= found.bound <= accuracy
+
+
+def test_less_accuracy_costs_fewer_queries():
+    target = spectrum(64, 1e-10)
+    queries = [gh.recover(target, accuracy=accuracy).queries for accuracy in (0.1, 1e-2, 1e-4, 1e-6)]
+    assert queries == sorted(queries)
+    assert queries[0] < 0.6 * queries[-1]
+
+
+def test_the_stated_confidence_is_true():
+    """Heads with something faint outside a strong low-rank part: the bound must hold as often as it says."""
+    misses = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        strong = rng.standard_normal((24, 2)) @ rng.standard_normal((2, 24))
+        faint = 10.0 ** rng.uniform(-8, -2) * np.outer(rng.standard_normal(24), rng.standard_normal(24))
+        target = gh.Attention(strong + faint, rng.standard_normal(24))
+        found = gh.recover(target, accuracy=1.0, seed=seed)
+        misses += np.linalg.norm(found.model.W - target.W) > found.bound
+    assert misses <= 2
+
+
+def test_low_rank_through_float32():
+    target = low_rank(64, 4)
+    narrow = gh.Attention(target.W.astype(np.float32), target.v.astype(np.float32))
+    found = gh.recover(narrow)
+    assert error(found, narrow) <= 1e-4
