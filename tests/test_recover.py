@@ -146,6 +146,20 @@ def test_bounds_hold_under_a_tolerance(tamper, tau):
         assert found.bound < 1e3 * tau
 
 
+@pytest.mark.parametrize("rtol", [1e-3, 1e-8])
+@pytest.mark.parametrize("outputs", [None, 3])
+def test_bounds_hold_under_a_relative_tolerance(rtol, outputs):
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        plain = head(6, seed=seed)
+        v = plain.v if outputs is None else rng.standard_normal((6, outputs))
+        target = gh.Attention(plain.W, v)
+        oracle = gh.ValueOracle(lambda X, t=target: t(X) * (1 + rtol * rng.choice([-1, 1])), dim=6, rtol=rtol)
+        found = gh.recover(oracle)
+        assert np.linalg.norm(found.model.W - target.W) <= found.bound
+        assert np.linalg.norm(found.model.v - target.v) <= found.bound_v
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 9), st.floats(-6, 3), st.floats(-6, 6), st.booleans(), st.integers(0, 2**16))
 def test_recovers_and_counts(dim, W, v, biased, seed):

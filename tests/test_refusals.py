@@ -150,6 +150,7 @@ ORACLE = gh.ValueOracle(head(4))
         (lambda: gh.ValueOracle(head(3), dim=4), ValueError, "expected dim=3, which the box itself says, got dim=4"),
         (lambda: gh.ValueOracle(head(3), tolerance=-1), ValueError, "expected tolerance to be a finite number >= 0"),
         (lambda: gh.ValueOracle(head(3), rtol=np.nan), ValueError, "expected rtol to be a finite number >= 0"),
+        (lambda: gh.ValueOracle(head(3), rtol=1.5), ValueError, "expected rtol < 1, got 1.5"),
         (lambda: gh.ValueOracle(head(3), max_norm=0), ValueError, "expected max_norm to be a positive number or None"),
         (lambda: gh.ValueOracle(head(3), dtype="int32"), ValueError, "expected a floating dtype"),
         (lambda: gh.ValueOracle(head(3), device="cuda"), ValueError, "expected device=None, got 'cuda'"),

@@ -7,6 +7,7 @@ import numpy as np
 from .._errors import BudgetExceeded
 from .._meter import ValueMeter
 from .._meter.frame import cone
+from .._meter.values import outputs_error
 from .._oracle import Oracle
 from .._scheme import Measured, full, low_rank
 from .better_origin import from_a_better_origin
@@ -50,9 +51,8 @@ def _learn(oracle: Oracle, rng: np.random.Generator, rank: int | None, accuracy:
     oracle.stage = "reading W"
     meter, found = read_W(meter, rng, rank, accuracy)
     head = found.head(v, meter.key_bias, bias)
-    entry = np.sqrt(v.size) * values.entry_error(oracle)
-    errors = float(entry), meter.key_bias_error, values.bias_error(oracle)
-    return Learned(head, found.rank, found.bound, *errors, found.confidence)
+    v_error, bias_error = outputs_error(oracle, v, bias, values.step)
+    return Learned(head, found.rank, found.bound, v_error, meter.key_bias_error, bias_error, found.confidence)
 
 
 def read_W(meter: ValueMeter, rng, rank: int | None, accuracy: float | None) -> tuple[ValueMeter, Measured]:

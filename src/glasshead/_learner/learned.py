@@ -37,5 +37,5 @@ class Learned:
         score = longest * (self.bound * last + self.bound_key_bias) + 8 * (d + 4) * u * longest * keys
         moved = half_range * np.minimum(2.0, np.expm1(np.minimum(2 * score, 700.0)))
         rounding = u * (2 * (d + 8) * longest * np.linalg.norm(head.v) + 16 * size)
-        promise = oracle.tolerance + oracle.rtol * size
+        promise = (oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol)
         return moved + longest * self.bound_v + self.bound_bias + promise + rounding

@@ -15,14 +15,15 @@ import numpy as np
 from .._errors import Evidence, TargetMismatch
 from .._oracle import Oracle
 from .._types import Float
-from .frame import NOTHING, Frame, cone
+from .frame import NOTHING, Frame
 from .lever import longest
+from .logit import Interval, logit
 from .scale import TARGET
 from .values import Values
+from .visible import inside, pairs
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 MAX_REASKS = 20  # rounds of asking saturated scores again, each at a fraction of the scale
-DIM = 64.0  # how much signal may be given up to keep keys inside a span that W only nearly fills
 OUTLIER = 32.0  # a score this many times less certain than its neighbours is asked again too
 
 
@@ -88,36 +89,12 @@ class ValueMeter:
         return self.at(rho, min(self.kappa * self.rho / rho, longest(self.oracle) - rho))
 
     def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """For each unit vector a in `A (n, d)` two keys that can be seen whatever a is, and the numbers to combine them
-        with: `(v + f) / sqrt 2` and `(v - f) / sqrt 2`, where a lies in the plane of v and f."""
-        v = self.values.v / np.linalg.norm(self.values.v)
-        along = A @ v
-        f = A - np.outer(along, v)
-        flat = np.linalg.norm(f, axis=1) < 1e-8
-        f[flat] = rng.standard_normal((int(flat.sum()), len(v)))
-        f -= np.outer(f @ v, v)
-        f /= np.linalg.norm(f, axis=1, keepdims=True)
-        across = np.einsum("nd,nd->n", A, f)
-        keys = np.stack([v + f, v - f], axis=1) * np.sqrt(0.5)
-        return keys, np.stack([along + across, along - across], axis=1) * np.sqrt(0.5)
+        """Two keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
+        return pairs(self.values.v, A, rng)
 
-    def frame(self, Q: Float[np.ndarray, "d r"], rng: np.random.Generator, exact: bool = True) -> Frame:
-        """Keys for vectors known to lie in the span of the orthonormal columns `Q (d, r)`, exactly or nearly so.
-
-        What v has outside that span is seen but scores nothing, so it may light up every key; where much of v lies
-        inside, or scores outside may not quite be zero, the keys lean towards the inner part instead.
-        """
-        v = self.values.v
-        inner = Q.T @ v
-        outer = v - Q @ inner
-        norm_in, norm_out = np.linalg.norm(inner), np.linalg.norm(outer)
-        axis = inner / norm_in if norm_in > 0 else np.eye(len(inner))[0]
-        if norm_out < (1 if exact else DIM) * norm_in:
-            base = cone(axis, rng)
-            return Frame(base.vectors @ Q.T, Q @ base.inverse, base.gain)
-        base = cone(axis, rng, lean=1 / np.sqrt(len(inner)))
-        vectors = (base.vectors @ Q.T + outer / norm_out) * np.sqrt(0.5)
-        return Frame(vectors, Q @ base.inverse * np.sqrt(2), base.gain * np.sqrt(2))
+    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
+        """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
+        return inside(self.values.v, Q, rng, exact)
 
     def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
@@ -135,15 +112,13 @@ class ValueMeter:
                 whole[part] = piece
         return out
 
-    def _measure(self, q: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _measure(self, q: np.ndarray, keys: np.ndarray) -> Interval:
         offset = 0.0 if self.key_bias is None else keys @ self.key_bias
         s, lo, hi = self.logits(q, keys)
         scale = self.rho * self.kappa
         return (s - offset) / scale, (lo - offset) / scale, (hi - offset) / scale
 
-    def logits(
-        self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> Interval:
         """`k.(W q + key_bias)` for query tokens `q (m, d)` and key tokens `k` in `keys (m, n, d)`, with its interval.
 
         Logits are linear in the key: one that saturates is asked again with the key shortened, and scaled back.
@@ -174,41 +149,33 @@ class ValueMeter:
         )
         raise TargetMismatch("the box is not a single attention head", evidence)
 
-    def read(
-        self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def read(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> Interval:
         """The logit that each key token of `keys (m, n, d)` gains over the query token `q (m, d)`, and its interval."""
         m, n, d = keys.shape
         X = np.empty((m, n, 2, d))
         np.add(keys, q[:, None], out=X[:, :, 0])
         X[:, :, 1] = q[:, None]
         X = X.reshape(m * n, 2, d)
-        y = self.values.of(self.oracle(X)).reshape(m, n)
+        answers = self.oracle(X)
+        y = self.values.of(answers).reshape(m, n)
         shared = keys[0] if keys.strides[0] == 0 else keys  # one set of keys for all queries: look at it once
         swing = shared @ self.values.v
         signal = y - (self.values.bias + q @ self.values.v)[:, None]
         flip = np.where(swing < 0, -1.0, 1.0)
-        answer, spread = self._errors(y, np.linalg.norm(q, axis=-1)[:, None], np.linalg.norm(shared, axis=-1))
-        return self._invert(signal * flip, np.broadcast_to(swing * flip, y.shape), answer, spread, X)
+        errors = self._errors(answers, np.linalg.norm(q, axis=-1)[:, None], np.linalg.norm(shared, axis=-1))
+        interval, impossible = logit(signal * flip, np.broadcast_to(swing * flip, signal.shape), *errors)
+        if impossible.any():
+            self._refuse(impossible, signal / swing, X)
+        return interval
 
-    def _errors(self, y, q_norm, key_norm) -> tuple[np.ndarray, np.ndarray]:
+    def _errors(self, answers, q_norm, key_norm) -> tuple[np.ndarray, np.ndarray]:
         """How far the signal and its full swing may be off: the promise, rounding, and the errors of v and bias."""
         values, u, d = self.values, self.oracle.roundoff, self.oracle.dim
         v_norm, entry = np.linalg.norm(values.v), np.sqrt(d) * values.entry_error(self.oracle)
         rounding = u * ((d + 8) * (key_norm + 2 * q_norm) * v_norm + 4 * values.backdrop)
-        answer = values.promise(self.oracle, np.abs(y)) + rounding + values.bias_error(self.oracle) + q_norm * entry
+        promise = np.reshape(values.promise(self.oracle, values.size(answers)), (len(q_norm), -1))
+        answer = promise + rounding + values.bias_error(self.oracle) + q_norm * entry
         return answer, key_norm * (entry + u * (d + 2) * v_norm)
-
-    def _invert(self, signal, swing, answer, spread, X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        rest = swing - signal
-        impossible = (signal < -answer) | (rest < -(answer + spread))
-        if impossible.any():
-            self._refuse(impossible, signal / swing, X)
-        with np.errstate(divide="ignore"):
-            logit = np.log(np.maximum(signal, 0)) - np.log(np.maximum(rest, 0))
-            lo = np.log(np.maximum(signal - answer, 0)) - np.log(np.maximum(rest + answer + spread, 0))
-            hi = np.log(np.maximum(signal + answer, 0)) - np.log(np.maximum(rest - answer - spread, 0))
-        return np.clip(logit, -750, 750), lo, hi
 
     def _refuse(self, impossible, alpha, X) -> NoReturn:
         where = np.flatnonzero(impossible)[0]

@@ -26,17 +26,32 @@ class Values:
     def of(self, answers: np.ndarray) -> np.ndarray:
         return answers if self.readout is None else answers @ self.readout
 
+    def size(self, answers: np.ndarray) -> np.ndarray:
+        return np.abs(answers) if self.readout is None else np.abs(answers) @ np.abs(self.readout)
+
     def promise(self, oracle: Oracle, size: float | np.ndarray) -> float | np.ndarray:
         """How far a read-out answer of magnitude `size` may lie from the truth, rounding left aside."""
         spread = 1.0 if self.readout is None else float(np.abs(self.readout).sum())
-        return spread * oracle.tolerance + oracle.rtol * size
+        # The promise is relative to the truth, which may be larger than the answer.
+        return (spread * oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol)
 
     def bias_error(self, oracle: Oracle) -> float:
         return float(self.promise(oracle, self.backdrop) + 2 * oracle.roundoff * self.backdrop)
 
     def entry_error(self, oracle: Oracle) -> float:
-        """The largest error of an entry of v. A dot product of length d errs by at most about d ulp of its terms."""
+        """The largest error of an entry of v."""
         largest = float(np.abs(self.v).max())
-        rounding = oracle.roundoff * ((oracle.dim + 8) * largest * self.step + 2 * self.backdrop)
-        size = largest * self.step + self.backdrop
-        return float((self.promise(oracle, size) + rounding + self.bias_error(oracle)) / self.step)
+        promise = float(self.promise(oracle, largest * self.step + self.backdrop))
+        return (promise + self.bias_error(oracle) + rounding(oracle, largest, self.backdrop, self.step)) / self.step
+
+
+def rounding(oracle: Oracle, largest: float, backdrop: float, step: float) -> float:
+    """A dot product of length d errs by at most about d ulp of its terms."""
+    return oracle.roundoff * ((oracle.dim + 8) * largest * step + 2 * backdrop)
+
+
+def outputs_error(oracle: Oracle, v: np.ndarray, bias: np.ndarray, step: float) -> tuple[float, float]:
+    """Bounds on `||v_hat - v||` and on the largest error of the bias, over all outputs."""
+    largest, backdrop = float(np.abs(v).max()), float(np.abs(bias).max())
+    whole = Values(np.full(1, largest), backdrop, step)
+    return float(np.sqrt(v.size) * whole.entry_error(oracle)), whole.bias_error(oracle)

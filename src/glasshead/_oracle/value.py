@@ -49,6 +49,8 @@ class ValueOracle(Oracle):
         for name, value in (("tolerance", tolerance), ("rtol", rtol)):
             if not (0 <= value < math.inf):
                 raise ValueError(f"expected {name} to be a finite number >= 0, got {value!r}")
+        if rtol >= 1:
+            raise ValueError(f"expected rtol < 1, got {rtol!r}: an answer that may be anything says nothing")
         if max_norm is not None and not (0 < max_norm < math.inf):
             raise ValueError(f"expected max_norm to be a positive number or None, got {max_norm!r}")
         if device is not None:
