@@ -7,22 +7,64 @@
 True
 """
 
-from . import paper as paper
-from ._distance import distance as distance
-from ._errors import AccuracyUnreachable as AccuracyUnreachable
-from ._errors import BudgetExceeded as BudgetExceeded
-from ._errors import Evidence as Evidence
-from ._errors import GlassheadError as GlassheadError
-from ._errors import NotIdentifiable as NotIdentifiable
-from ._errors import OracleError as OracleError
-from ._errors import TargetMismatch as TargetMismatch
-from ._files import load as load
-from ._files import save as save
-from ._models import Attention as Attention
-from ._oracle import Oracle as Oracle
-from ._oracle import ValueOracle as ValueOracle
-from ._plan import plan as plan
-from ._recover import recover as recover
-from ._recovery import Recovery as Recovery
-from ._recovery import load_recovery as load_recovery
-from ._version import __version__ as __version__
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what type checkers and readers see; at run time each name is loaded when first used
+    from . import paper as paper
+    from . import sensing as sensing
+    from ._distance import distance as distance
+    from ._errors import AccuracyUnreachable as AccuracyUnreachable
+    from ._errors import BudgetExceeded as BudgetExceeded
+    from ._errors import Evidence as Evidence
+    from ._errors import GlassheadError as GlassheadError
+    from ._errors import NotConverged as NotConverged
+    from ._errors import NotIdentifiable as NotIdentifiable
+    from ._errors import OracleError as OracleError
+    from ._errors import TargetMismatch as TargetMismatch
+    from ._files import load as load
+    from ._files import save as save
+    from ._models import Attention as Attention
+    from ._oracle import Oracle as Oracle
+    from ._oracle import ValueOracle as ValueOracle
+    from ._plan import plan as plan
+    from ._recover import recover as recover
+    from ._recovery import Recovery as Recovery
+    from ._recovery import load_recovery as load_recovery
+    from ._version import __version__ as __version__
+
+_HOMES = {
+    "": ("paper", "sensing"),
+    "_distance": ("distance",),
+    "_errors": (
+        "AccuracyUnreachable",
+        "BudgetExceeded",
+        "Evidence",
+        "GlassheadError",
+        "NotConverged",
+        "NotIdentifiable",
+        "OracleError",
+        "TargetMismatch",
+    ),
+    "_files": ("load", "save"),
+    "_models": ("Attention",),
+    "_oracle": ("Oracle", "ValueOracle"),
+    "_plan": ("plan",),
+    "_recover": ("recover",),
+    "_recovery": ("Recovery", "load_recovery"),
+    "_version": ("__version__",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module 'glasshead' has no attribute {name!r}")
+    home = _HOME[name]
+    value = getattr(import_module(f".{home}", __name__), name) if home else import_module(f".{name}", __name__)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOME)

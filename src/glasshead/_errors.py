@@ -48,6 +48,14 @@ class TargetMismatch(GlassheadError):
         self.best = best
 
 
+class NotConverged(GlassheadError):
+    """A numerical method did not reach its goal and says so; `best` is how far it came."""
+
+    def __init__(self, message: str, best: Any = None):
+        super().__init__(message)
+        self.best = best
+
+
 class BudgetExceeded(GlassheadError):
     """The query budget does not suffice: `known` is what was learned, `needed` how many more queries it would take."""
 

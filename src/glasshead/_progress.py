@@ -10,13 +10,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def bar() -> Iterator[Callable[[int, int, str], None]]:
+def bar(units: str = "queries") -> Iterator[Callable[[int, int, str], None]]:
     """Yields a callable `(done, planned, what)`. On stderr, so that stdout stays clean."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("queries"),
+        TextColumn(units),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import compare, demo, new, plan, recover
-from .errors import EXPECTED, INTERRUPTED, report
-from .options import unwrapped
+from . import compare, demo, experiment, new, plan, recover
+from .options import INTERRUPTED, unwrapped
 
 app = typer.Typer(
     name="glasshead",
@@ -22,6 +21,9 @@ app = typer.Typer(
 for module in (demo, new, recover, plan, compare):
     name = module.__name__.rpartition(".")[2]
     app.command(name, help=unwrapped(module.command.__doc__), epilog=module.EXAMPLES)(module.command)
+
+
+app.add_typer(experiment.app, name="experiment")
 
 
 def show_version(wanted: bool) -> bool:
@@ -42,16 +44,18 @@ def glasshead(
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line; returns the exit code. Only a bug of ours raises."""
-    as_json = "--json" in arguments
     try:
         code = app(list(arguments) or ["--help"], prog_name="glasshead", standalone_mode=False)
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
-    except EXPECTED as error:
-        return report(error, as_json)
-    if code == INTERRUPTED:  # typer turns Ctrl-C into this code by itself
-        return report(KeyboardInterrupt("interrupted: nothing was saved"), as_json)
-    return code or 0
+        if code != INTERRUPTED:  # which is what typer makes of Ctrl-C
+            return code or 0
+        error = KeyboardInterrupt("interrupted: nothing was saved")
+    except (Exception, KeyboardInterrupt) as raised:
+        error = raised
+    from .errors import EXPECTED, report
+
+    if not isinstance(error, EXPECTED):
+        raise error
+    return report(error, "--json" in arguments)
 
 
 def main() -> None:

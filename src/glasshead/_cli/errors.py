@@ -8,17 +8,18 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from rich.padding import Padding
 from rich.text import Text
 
 from .._errors import BudgetExceeded, GlassheadError, NotIdentifiable, OracleError, TargetMismatch
+from .options import BAD_INPUT, INTERRUPTED
 from .screen import console, print_json, rows
 
 # typer's own exceptions, whether it carries a click of its own or uses the real one.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # type: ignore[assignment]
 
-BAD_INPUT, INTERRUPTED = 2, 130
 EXIT_CODES: dict[type[BaseException], int] = {
     NotIdentifiable: 3,
     TargetMismatch: 4,
@@ -34,6 +35,7 @@ EXPECTED: tuple[type[BaseException], ...] = (
     OverflowError,
     MemoryError,
     UsageError,
+    KeyboardInterrupt,
 )
 
 
@@ -100,8 +102,6 @@ def headline(error: BaseException) -> str:
 
 
 def evidence(error: TargetMismatch) -> list[tuple[str, str | None]]:
-    import numpy as np
-
     found = error.evidence
     assert found is not None
     tokens, dim = found.query.shape

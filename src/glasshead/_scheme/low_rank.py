@@ -31,7 +31,9 @@ def low_rank(
         hidden = search(columns, rng, accuracy)
         return inside(columns, *columns.span(), rng, hidden, exact=accuracy is None)
     except BudgetExceeded as error:
-        error.known |= {"b": meter.queries.vectors[: len(columns)], "W_b": columns.Y.T}
+        k, d = len(columns), meter.oracle.dim
+        error.known |= {"b": meter.queries.vectors[:k], "W_b": columns.Y.T}
+        error.needed = max(error.needed, k * (d - k))  # what is left if the columns seen are all there is
         raise
 
 

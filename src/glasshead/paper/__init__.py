@@ -5,3 +5,4 @@
 
 from ._results import results as results
 from .theorem_4_1 import theorem_4_1 as theorem_4_1
+from .theorem_5_1 import theorem_5_1 as theorem_5_1

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._errors import NotIdentifiable
 from .._models import Attention
 from .._models.factors import numerical_rank
-from .._oracle import Oracle
 from .._plan import information_limit
 from .._recover import as_oracle
 from .._recovery import Recovery
+from ._reading import read_scores, read_v
 
 PROBES = ("basis", "gaussian")
 
@@ -30,14 +29,10 @@ def theorem_4_1(oracle, probes: str = "basis", seed: int = 0) -> Recovery:
         raise ValueError(f"expected probes to be one of {PROBES}, got {probes!r}")
     oracle = as_oracle(oracle)
     d, start = oracle.dim, oracle.queries
-    basis = np.eye(d)
-    v = np.asarray(oracle(basis[:, None]))
-    if v.ndim != 1:
-        raise ValueError(f"expected a box with one number per answer, as in the paper, got {v.shape[1]}")
-    if not v.any():
-        raise NotIdentifiable("v = 0: the box answers 0 to everything whatever W is, so no learner could read W")
+    v = read_v(oracle)
     U = basis_probes(v) if probes == "basis" else np.random.default_rng(seed).standard_normal((d, d))
-    W = np.column_stack([column(oracle, U, basis[j], v) for j in range(d)])
+    scores = [read_scores(oracle, U, np.broadcast_to(e_j, U.shape), v) for e_j in np.eye(d)]
+    W = np.linalg.solve(U, np.column_stack(scores))
     return Recovery(
         model=Attention(W, v),
         family="attention",
@@ -57,12 +52,3 @@ def basis_probes(v: np.ndarray) -> np.ndarray:
     probes = np.eye(len(v))
     probes[v == 0, np.argmax(np.abs(v))] = 1.0
     return probes
-
-
-def column(oracle: Oracle, U: np.ndarray, e_j: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """`W e_j`: the softmax over `[u + e_j ; e_j]` is `sigma(u . W e_j)`, and d such probes are a linear system."""
-    X = np.stack([U + e_j, np.broadcast_to(e_j, U.shape)], axis=1)
-    alpha = (oracle(X) - e_j @ v) / (U @ v)
-    # A saturated or rounded weight is taken as the nearest one a sigmoid can have.
-    alpha = np.clip(alpha, np.finfo(float).tiny, 1 - 2.0**-53)
-    return np.linalg.solve(U, np.log(alpha) - np.log1p(-alpha))

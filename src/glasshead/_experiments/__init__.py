@@ -1,0 +1,1 @@
+"""Experiments a reader can run again: each writes its numbers and a figure into a folder."""

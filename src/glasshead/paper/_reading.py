@@ -1,0 +1,26 @@
+"""What the proofs share: v from basis vectors, and a score from a two-row query with tokens of length one or so."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._errors import NotIdentifiable
+from .._oracle import Oracle
+
+
+def read_v(oracle: Oracle) -> np.ndarray:
+    """`v_i = f([e_i])`: d queries."""
+    v = np.asarray(oracle(np.eye(oracle.dim)[:, None]))
+    if v.ndim != 1:
+        raise ValueError(f"expected a box with one number per answer, as in the paper, got {v.shape[1]}")
+    if not v.any():
+        raise NotIdentifiable("v = 0: the box answers 0 to everything whatever W is, so no learner could read W")
+    return v
+
+
+def read_scores(oracle: Oracle, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """`a . W b` for the rows of `A` and `B`: the softmax over `[a + b ; b]` is `sigma(a . W b)`."""
+    alpha = (oracle(np.stack([A + B, B], axis=1)) - B @ v) / (A @ v)
+    # A saturated or rounded weight is taken as the nearest one a sigmoid can have.
+    alpha = np.clip(alpha, np.finfo(float).tiny, 1 - 2.0**-53)
+    return np.log(alpha) - np.log1p(-alpha)

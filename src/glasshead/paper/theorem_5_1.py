@@ -1,0 +1,61 @@
+"""Theorem 5.1: a head of low rank from i.i.d. Gaussian rank-one measurements and the nuclear norm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import sensing
+from .._errors import NotConverged
+from .._models import Attention
+from .._plan import information_limit
+from .._recover import as_oracle
+from .._recovery import Recovery
+from ._reading import read_scores, read_v
+
+
+def theorem_5_1(oracle, rank, measurements: int | None = None, seed: int = 0) -> Recovery:
+    """The proof of Theorem 5.1 as it stands: `d + measurements` queries and the convex program (2).
+
+    >>> target = gh.Attention.random(12, rank=1, seed=1)
+    >>> found = gh.paper.theorem_5_1(target, rank=1)
+    >>> found.rank, gh.distance(found.model, target) < 1e-6
+    (1, True)
+
+    `measurements` is by default what `gh.sensing.measurements_needed` says, from a measured phase transition. The
+    theorem hides a constant and leaves no queries for a check: a minimiser that does not fit, or whose rank is above
+    `rank` because there were too few measurements, raises `NotConverged`.
+    """
+    oracle = as_oracle(oracle)
+    d, start = oracle.dim, oracle.queries
+    if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= d:
+        raise ValueError(f"expected a rank from 1 to dim = {d}, got {rank!r}")
+    least = rank * (2 * d - rank)
+    m = sensing.measurements_needed(d, rank) if measurements is None else measurements
+    if m < least:
+        raise ValueError(f"expected at least {least} measurements for rank {rank} in dimension {d}, got {m}")
+    v = read_v(oracle)
+    A, B = np.random.default_rng(seed).standard_normal((2, m, d))
+    found = sensing.nuclear_norm(A, B, read_scores(oracle, A, B, v))
+    result = Recovery(
+        model=Attention(found.W, v),
+        family="attention",
+        heads=1,
+        rank=found.rank,
+        queries=oracle.queries - start,
+        limit=information_limit(d, rank),
+        bound=None,
+        bound_v=None,
+        confidence=1.0,
+        residual=None,
+        reason=f"Theorem 5.1 with {m} measurements, unchecked; {found.reason}",
+    )
+    if not found.converged:
+        raise NotConverged(f"Theorem 5.1 with {m} measurements: {found.reason}", result)
+    if found.rank > rank:
+        raise NotConverged(
+            f"Theorem 5.1 with {m} measurements found a matrix of rank {found.rank} that fits, not one of rank {rank}: "
+            f"too few measurements (gh.sensing.measurements_needed suggests {sensing.measurements_needed(d, rank)}), "
+            "or W has a larger rank",
+            result,
+        )
+    return result

@@ -1,0 +1,167 @@
+"""What each command does when all is well."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import glasshead as gh
+from glasshead._cli import compare, demo, new, options, plan, recover
+from glasshead._plan import ANSWERS
+from glasshead._recover import FAMILIES
+
+COMMANDS = {"demo": demo, "new": new, "recover": recover, "plan": plan, "compare": compare}
+
+
+def test_demo_shows_and_saves(cli):
+    result = cli("demo", "--dim", "5", "--seed", "3", "--folder", "shown")
+    target, found = gh.load("shown/target.safetensors"), gh.load_recovery("shown/recovered")
+    assert result.code == 0
+    assert gh.distance(target, gh.Attention.random(5, seed=3)) == 0
+    assert 0 <= gh.distance(found.model, target) < 1e-13
+    for shown in ("shown/W.svg", f"{found.queries} everything included", "held-out check", f"{target.W[0, 0]: .16f}"):
+        assert shown in result.words
+    assert Path("shown/W.svg").read_text().count("recovered W") == 1
+
+
+def test_demo_measures_what_it_claims(cli):
+    fields = cli("demo", "--dim", "4", "--json").json
+    target, found = gh.load(fields["target"]), gh.load_recovery(fields["recovered"])
+    assert fields["error_W"] == np.abs(found.model.W - target.W).max()
+    assert fields["error_v"] == np.abs(found.model.v - target.v).max()
+    assert fields["queries"] == found.queries
+    assert Path(fields["picture"]).is_file()
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_new_is_the_random_model(cli, rank):
+    given = [] if rank is None else ["--rank", str(rank)]
+    result = cli("new", "attention", "--dim", "7", *given, "--seed", "5", "-o", "made.safetensors")
+    assert result.code == 0
+    assert "glasshead recover made.safetensors" in result.words
+    assert gh.distance(gh.load("made.safetensors"), gh.Attention.random(7, rank=rank, seed=5)) == 0
+
+
+def test_new_overwrites_only_when_told(cli):
+    before = Path("target.safetensors").read_bytes()
+    again = ("new", "attention", "--dim", "6", "--seed", "9", "-o", "target.safetensors")
+    refused = cli(*again)
+    assert (refused.code, Path("target.safetensors").read_bytes()) == (2, before)
+    assert "--force" in refused.err
+    assert cli(*again, "--force").code == 0
+    assert gh.distance(gh.load("target.safetensors"), gh.Attention.random(6, seed=9)) == 0
+
+
+def test_recover_prints_what_the_library_returns(cli):
+    found = gh.recover(gh.load("target.safetensors"), seed=4)
+    assert cli("recover", "target.safetensors", "--seed", "4", "--json").json == found.to_dict()
+
+
+@pytest.mark.parametrize(
+    "target", ["target.safetensors", "boxes:one", "boxes:head --dim 6", "boxes:one.__call__ --dim 6"]
+)
+def test_recover_saves(cli, target):
+    result = cli("recover", *target.split(), "--run", "runs/first")
+    assert result.code == 0
+    assert "recovered attention" in result.words
+    assert ("from the target file" in result.words) == target.endswith(".safetensors")
+    assert gh.distance(gh.load_recovery("runs/first").model, gh.Attention.random(6, seed=1)) < 1e-13
+
+
+def test_recover_keeps_the_promise_it_was_given(cli):
+    fields = cli("recover", "boxes:rounded", "--dim", "6", "--tolerance", "5e-4", "--run", "found", "--json").json
+    error = np.linalg.norm(gh.load("found/model.safetensors").W - gh.Attention.random(6, seed=1).W)
+    assert 0 < error <= fields["bound"]
+
+
+def test_a_box_may_print(cli):
+    result = cli("recover", "boxes:chatty", "--dim", "6", "--json")
+    assert result.json["family"] == "attention"
+    assert "a box may print" in result.err
+
+
+@pytest.mark.parametrize(
+    ("given", "keywords"), [([], {}), (["--biases"], {"biases": True}), (["--rank", "3"], {"rank": 3})]
+)
+def test_plan_is_the_library_s(cli, given, keywords):
+    queries = gh.plan(64, **keywords)
+    assert cli("plan", "--dim", "64", *given, "--json").json["queries"] == queries
+    assert f"{queries:,} queries at most" in cli("plan", "--dim", "64", *given).words
+
+
+@pytest.mark.parametrize(
+    ("other", "given", "code"),
+    [
+        (gh.Attention.random(6, seed=1), [], 0),
+        (gh.Attention.random(6, seed=2), [], 1),
+        (gh.Attention.random(6, seed=2), ["--tol", "10"], 0),
+        (gh.Attention.random(5, seed=1), [], 1),
+    ],
+)
+def test_compare(cli, other, given, code):
+    gh.save(other, "other.safetensors")
+    far = gh.distance(gh.load("target.safetensors"), other)
+    fields = cli("compare", "target.safetensors", "other.safetensors", *given, "--json").json
+    assert fields["distance"] == (far if np.isfinite(far) else None)
+    assert fields["same"] is (code == 0)
+    result = cli("compare", "target.safetensors", "other.safetensors", *given)
+    assert result.code == code
+    assert result.out.startswith("different" if code else "the same")
+
+
+def test_compare_takes_a_saved_recovery(cli):
+    gh.recover(gh.load("target.safetensors")).save("found")
+    assert cli("compare", "target.safetensors", "found").code == 0
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_examples_that_work(cli, name):
+    shown = cli(name, "--help")
+    examples = re.findall(r"\[cyan\]glasshead (.*?)(?: &&.*)?\[/\]", COMMANDS[name].EXAMPLES)
+    assert shown.code == 0
+    assert examples
+    head = gh.Attention.random(64)
+    Path("mybox.py").write_text("import glasshead as gh\nanswer = gh.Attention.random(64)\n")
+    for path in ("a.safetensors", "b.safetensors", "target.safetensors"):
+        gh.save(head, path)
+    gh.recover(head).save("runs/first")
+    for example in examples:
+        assert example in shown.words
+        forced = ["--force"] * (name == "new")
+        assert cli(*shlex.split(example), *forced).code == 0, example
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_names_every_command(cli, arguments):
+    result = cli(*arguments)
+    assert result.code == 0
+    assert all(name in result.out for name in COMMANDS)
+
+
+def test_version(cli):
+    assert cli("--version").out == f"glasshead {gh.__version__}\n"
+
+
+def test_options_offer_what_the_library_has():
+    assert (options.FAMILIES, options.ANSWERS) == (FAMILIES, ANSWERS)
+    assert all(hasattr(gh, maker) for maker in new.MAKERS.values() if maker)
+
+
+@pytest.mark.parametrize(
+    ("complete", "begun", "offered"),
+    [
+        (options.families, "att", ["attention"]),
+        (new.families, "", ["attention"]),
+        (options.models, "ta", ["target.safetensors"]),
+        (options.models, "runs/", ["runs/first/"]),
+        (options.models, "boxes", []),
+        (options.models, "nowhere/", []),
+    ],
+)
+def test_completion(folder, complete, begun, offered):
+    Path("runs/first").mkdir(parents=True)
+    assert complete(begun) == offered
