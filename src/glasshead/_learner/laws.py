@@ -19,8 +19,10 @@ def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
 
 def check_laws(oracle: Oracle, values: Values, token: np.ndarray, first: np.ndarray, rng: np.random.Generator) -> None:
     """`first` is what the box answered to the one-row query `[token]`, before v was read."""
-    size = abs(values.bias) + float(np.linalg.norm(values.v) * np.linalg.norm(token))
-    allowed = 2 * values.promise(oracle, size) + LOOSE * size
+    length = float(np.linalg.norm(token))
+    size = abs(values.bias) + float(np.linalg.norm(values.v)) * length
+    predicted = values.bias_error(oracle) + np.sqrt(oracle.dim) * length * values.entry_error(oracle)
+    allowed = 2 * values.promise(oracle, size) + predicted + LOOSE * size
     row = token[None]
     other, another = (law_token(oracle, rng) for _ in range(2))
     one, two, three = row, np.stack([token, token]), np.stack([other, another, token])

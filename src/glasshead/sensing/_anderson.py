@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from .._types import Float
 
 MEMORY = 10
 # Relative weight of a ridge on the small least-squares problem, whose columns become parallel near convergence.

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from .._types import Float
 from ._check import degrees_of_freedom
 from ._factors import Factors
 from ._gauss_newton import fit
 from ._gram import Constraints
 from ._rows import Point
 from ._tangent import Tangent, least_norm
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 # Gauss-Newton from the right rank needs about six steps; more than this and the rank was wrong.
 FINISH_STEPS = 12

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from numpy.typing import ArrayLike
+from .._types import Float
 
-    Triples = tuple[Float[np.ndarray, "m d1"], Float[np.ndarray, "m d2"], Float[np.ndarray, "m"]]
+Triples = tuple[Float[np.ndarray, "m d1"], Float[np.ndarray, "m d2"], Float[np.ndarray, "m"]]
 
 
-def checked(A: ArrayLike, B: ArrayLike, t: ArrayLike) -> Triples:
-    A, B, t = _real("A", A, 2), _real("B", B, 2), _real("t", t, 1)
+def checked(lefts: ArrayLike, rights: ArrayLike, values: ArrayLike) -> Triples:
+    A, B, t = _real("A", lefts, 2), _real("B", rights, 2), _real("t", values, 1)
     if not len(A) == len(B) == len(t):
         raise ValueError(
             f"expected one row of A and one of B per measurement in t, got {len(A)}, {len(B)} and {len(t)}; "
@@ -25,13 +22,13 @@ def checked(A: ArrayLike, B: ArrayLike, t: ArrayLike) -> Triples:
     return A, B, t
 
 
-def check_rank(rank: int, d1: int, d2: int, m: int) -> None:
+def check_rank(rank: object, d1: int, d2: int, m: int) -> None:
     if not isinstance(rank, int | np.integer) or not 1 <= rank <= min(d1, d2):
         raise ValueError(
             f"expected a whole rank from 1 to {min(d1, d2)} for a {d1} x {d2} matrix, got {rank!r}; "
             "call nuclear_norm(A, B, t) if the rank is not known"
         )
-    needed = degrees_of_freedom(d1, d2, rank)
+    needed = degrees_of_freedom(d1, d2, int(rank))
     if m < needed:
         raise ValueError(
             f"expected at least {needed} measurements, r(d1 + d2 - r), for rank {rank} of a {d1} x {d2} matrix, "

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from .._types import Float
 from ._anderson import Anderson
 from ._factors import Factors
 from ._gram import Constraints
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 # Over-relaxation; anything below 2 converges.
 RELAXATION = 1.6

@@ -5,12 +5,11 @@ Vectors lie in rows: BLAS runs these skinny products up to twice as fast that wa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from .._types import Float
 
 
 class Factors(NamedTuple):
@@ -33,7 +32,7 @@ def from_matrix(W: Float[np.ndarray, "d1 d2"], rank: int | None = None) -> Facto
     return Factors(np.ascontiguousarray(U.T[:rank]), s[:rank], V[:rank])
 
 
-def retract(W: Factors, step: Float[np.ndarray, "r d1+d2"]) -> Factors:
+def retract(W: Factors, step: Float[np.ndarray, "r d"]) -> Factors:
     """The best rank-r approximation of `W + Z`, for the tangent step Z = L^T V + U^T R."""
     rank, d1 = W.U.shape
     left, in_left = np.linalg.qr(np.hstack([W.U.T, step[:, :d1].T]))

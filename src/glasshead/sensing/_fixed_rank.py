@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from operator import index
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._check import check_rank, check_settings, checked, degrees_of_freedom
 from ._gauss_newton import Fit, fit
@@ -13,26 +15,23 @@ from ._result import Sensed, zero
 from ._rows import Point, Rows
 from ._spectral import spectral_start
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
 STARTS = 8
 # Two starts that end with the same misfit to this accuracy ended at the same matrix; a third would too.
 SAME_MINIMUM = 1e-4
 
 
 def fixed_rank(
-    A: Float[np.ndarray, "m d1"],
-    B: Float[np.ndarray, "m d2"],
-    t: Float[np.ndarray, "m"],
-    rank: int,
+    A: ArrayLike,
+    B: ArrayLike,
+    t: ArrayLike,
+    rank: SupportsIndex,
     *,
     tol: float = 1e-12,
     max_iterations: int = 400,
     seed: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Sensed:
-    """Find W of the given rank with `a_k^T W b_k = t_k`.
+    """Find W (d1 x d2) of the given rank with `a_k^T W b_k = t_k`, for A (m, d1), B (m, d2) and t (m,).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -46,16 +45,17 @@ def fixed_rank(
     nothing of size m x d^2 ever exists. Measurements count by `t_k / (|a_k| |b_k|)`. `converged` says that W fits to
     `residual <= tol`; where no start got there, the best W comes back with `converged=False` and the reason.
     """
-    A, B, t = checked(A, B, t)
-    check_rank(rank, A.shape[1], B.shape[1], len(t))
+    lefts, rights, values = checked(A, B, t)
+    d1, d2 = lefts.shape[1], rights.shape[1]
+    check_rank(rank, d1, d2, len(values))
     check_settings(tol, max_iterations)
-    if not t.any():
-        return zero(A.shape[1], B.shape[1])
-    rows = Rows(A, B, t)
-    best = _search(rows, int(rank), tol, max_iterations, np.random.default_rng(seed), progress)
+    if not values.any():
+        return zero(d1, d2)
+    rows = Rows(lefts, rights, values)
+    best = _search(rows, index(rank), tol, max_iterations, np.random.default_rng(seed), progress)
     point = _trimmed(rows, best.fit.point, tol)
     converged = point.residual <= tol
-    reason = (_success if converged else _failure)(rows, int(rank), point, best, tol)
+    reason = (_success if converged else _failure)(rows, index(rank), point, best, tol)
     return Sensed(*rows.in_callers_units(point.W).halves(), point.residual, converged, best.steps, reason)
 
 
@@ -90,7 +90,7 @@ def _same_minimum(fits: list[Fit]) -> bool:
 
 
 def _trimmed(rows: Rows, point: Point, tol: float) -> Point:
-    """Without the directions that the measurements cannot tell from zero: a rank asked for too high comes back right."""
+    """Without the directions that the measurements cannot tell from zero: the rank asked for may be too high."""
     smaller = Point(rows, point.W.trimmed(tol))
     return smaller if smaller.residual <= max(tol, point.residual) else point
 
@@ -110,5 +110,5 @@ def _failure(rows: Rows, rank: int, point: Point, best: Search, tol: float) -> s
     return (
         f"no matrix of rank {rank} found that fits: the best of {best.starts} starts stopped {where} at relative "
         f"residual {point.residual:.1e}, above tol = {tol:.0e}, after {best.steps} steps in all; the measurements are "
-        f"inconsistent with rank {rank} (or noisy), or {m}, {m / dof:.2f} per degree of freedom, are too few to search by"
+        f"inconsistent with rank {rank} (or noisy), or {m} of them, {m / dof:.2f} per degree of freedom, are too few"
     )

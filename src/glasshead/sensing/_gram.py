@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
+from .._types import Float
 from ._rows import Rows
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 # The Gram matrix holds squares: a pivot below this (of a unit diagonal) is a measurement known to six digits already.
 DEPENDENT = 1e-12
 BLOCK = 256
+
+(triangular_solve,) = get_blas_funcs(("trsv",), dtype=np.float64)
+cholesky, pivoted_cholesky = get_lapack_funcs(("potrf", "pstrf"), dtype=np.float64)
 
 
 class Constraints:
@@ -32,7 +31,8 @@ class Constraints:
 
     def solve(self, x: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
         """The coefficients y for which `adjoint(y)` measures as x."""
-        return blas.dtrsv(self._factor, blas.dtrsv(self._factor, x, lower=1), lower=1, trans=1)
+        half_way = triangular_solve(self._factor, x, lower=1)
+        return triangular_solve(self._factor, half_way, lower=1, trans=1)
 
     def least_norm(self) -> Float[np.ndarray, "d1 d2"]:
         """The W of smallest Frobenius norm that fits."""
@@ -51,9 +51,9 @@ def _cholesky(rows: Rows) -> tuple[Float[np.ndarray, "k k"], np.ndarray]:
     """In place, because nothing else here is as large; `.T` because LAPACK wants columns and G is symmetric."""
     m, scale = len(rows), (rows.A.shape[1] * rows.B.shape[1]) ** 0.5
     if m <= rows.A.shape[1] * rows.B.shape[1]:
-        factor, info = lapack.dpotrf(_gram(rows).T, lower=1, clean=0, overwrite_a=1)
+        factor, info = cholesky(_gram(rows).T, lower=1, clean=0, overwrite_a=1)
         if info == 0 and np.min(np.diag(factor)) ** 2 > DEPENDENT:
             factor *= scale
             return factor, np.arange(m)
-    factor, pivots, rank, _ = lapack.dpstrf(_gram(rows).T, lower=1, tol=DEPENDENT, overwrite_a=1)
+    factor, pivots, rank, _ = pivoted_cholesky(_gram(rows).T, lower=1, tol=DEPENDENT, overwrite_a=1)
     return np.asfortranarray(factor[:rank, :rank]) * scale, pivots[:rank] - 1

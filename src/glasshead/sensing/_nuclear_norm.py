@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._types import Float
 from ._certificate import Proof, finish, prove
 from ._check import check_settings, checked
 from ._douglas_rachford import DouglasRachford, Iterate
@@ -15,24 +16,21 @@ from ._gram import Constraints
 from ._result import Certificate, Sensed, zero
 from ._rows import Point, Rows
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
 CHECK_EVERY = 10
 # A rank that was wrong is tried again when the iteration has come this much further.
 RETRY = 1.5
 
 
 def nuclear_norm(
-    A: Float[np.ndarray, "m d1"],
-    B: Float[np.ndarray, "m d2"],
-    t: Float[np.ndarray, "m"],
+    A: ArrayLike,
+    B: ArrayLike,
+    t: ArrayLike,
     *,
     tol: float = 1e-8,
     max_iterations: int = 5000,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Sensed:
-    """Minimise `||W||_*`, the sum of the singular values, over all W with `a_k^T W b_k = t_k`.
+    """Minimise `||W||_*`, the sum of the singular values, over all W (d1 x d2) with `a_k^T W b_k = t_k`.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -42,16 +40,16 @@ def nuclear_norm(
     >>> found.converged, found.rank, bool(np.allclose(found.W, W))
     (True, 1, True)
 
-    `converged` says that W fits to `residual <= tol` and that `certificate.gap <= tol`: no W that fits has a nuclear
-    norm smaller by more than that, relative. Whether the minimiser is the W that was measured is another question:
-    `measurements_needed` says when to expect it. Memory is that of one m x m matrix, time `m^3 / 3` operations once
-    and `2 m^2 + 4 m d^2` per iteration.
+    A is (m, d1), B (m, d2) and t (m,). `converged` says that W fits to `residual <= tol` and that
+    `certificate.gap <= tol`: no W that fits has a nuclear norm smaller by more than that, relative. Whether the
+    minimiser is the W that was measured is another question: `measurements_needed` says when to expect it.
+    Memory is that of one m x m matrix, time `m^3 / 3` operations once and `2 m^2 + 4 m d^2` per iteration.
     """
-    A, B, t = checked(A, B, t)
+    lefts, rights, values = checked(A, B, t)
     check_settings(tol, max_iterations)
-    if not t.any():
-        return zero(A.shape[1], B.shape[1])
-    rows = Rows(A, B, t)
+    if not values.any():
+        return zero(lefts.shape[1], rights.shape[1])
+    rows = Rows(lefts, rights, values)
     constraints = Constraints(rows)
     least = Point(rows, from_matrix(constraints.least_norm()))
     if least.residual > tol:
@@ -61,18 +59,16 @@ def nuclear_norm(
 
 
 def _solve(constraints: Constraints, tol: float, max_iterations: int, progress) -> tuple[Proof, int]:
-    solver, best, next_try = DouglasRachford(constraints), None, 0.0
-    for iteration in range(1, max_iterations + 1):
+    solver, best, iteration, next_try = DouglasRachford(constraints), None, 0, 0.0
+    while best is None or iteration < max_iterations:
+        for _ in range(min(CHECK_EVERY, max_iterations - iteration) - 1):
+            solver.advance(solver.look())
+        iteration = min(iteration + CHECK_EVERY, max_iterations)
         now = solver.look()
-        if iteration % CHECK_EVERY and iteration < max_iterations:
-            solver.advance(now)
-            continue
         y = solver.dual(now)
-        proofs = [best, prove(constraints, _fitting(constraints.rows, now, tol), y)]
-        if iteration >= next_try:
-            proofs.append(finish(constraints, now.low, y, tol))
-            next_try = RETRY * iteration
-        best = min((proof for proof in proofs if proof is not None), key=lambda proof: abs(proof.gap))
+        found = _prove(constraints, now, y, tol, iteration >= next_try)
+        next_try = RETRY * iteration if iteration >= next_try else next_try
+        best = found if best is None or abs(found.gap) < abs(best.gap) else best
         if progress is not None:
             progress(iteration, max_iterations, f"nuclear norm, rank {len(now.low.s)}, duality gap {best.gap:.1e}")
         if abs(best.gap) <= tol:
@@ -80,6 +76,12 @@ def _solve(constraints: Constraints, tol: float, max_iterations: int, progress) 
         if not solver.rebalance(now, y):
             solver.advance(now)
     return best, iteration
+
+
+def _prove(constraints: Constraints, now: Iterate, y: Float[np.ndarray, "m"], tol: float, also_finish: bool) -> Proof:
+    as_it_is = prove(constraints, _fitting(constraints.rows, now, tol), y)
+    finished = finish(constraints, now.low, y, tol) if also_finish else None
+    return as_it_is if finished is None or abs(as_it_is.gap) < abs(finished.gap) else finished
 
 
 def _fitting(rows: Rows, now: Iterate, tol: float) -> Point:
@@ -94,11 +96,8 @@ def _report(rows: Rows, constraints: Constraints, proof: Proof, iterations: int,
     W = Point(rows, proof.point.W)
     converged = W.residual <= tol and abs(proof.gap) <= tol
     value = f"nuclear norm {rows.unit * np.sum(W.W.s):.6g}, optimal to a relative {abs(proof.gap):.1e} (duality gap)"
-    reason = (
-        f"rank {len(W.W.s)} fits {len(rows)} measurements to a relative {W.residual:.1e}; {value}"
-        if converged
-        else f"stopped after {iterations} iterations, short of tol = {tol:.0e}: fits to a relative {W.residual:.1e}; {value}"
-    )
+    what = f"rank {len(W.W.s)} fits {len(rows)} measurements to a relative {W.residual:.1e}; {value}"
+    reason = what if converged else f"stopped after {iterations} iterations, short of tol = {tol:.0e}: {what}"
     certificate = _in_callers_units(rows, constraints, proof)
     return Sensed(*rows.in_callers_units(W.W).halves(), W.residual, converged, iterations, reason, certificate)
 
@@ -113,7 +112,7 @@ def _in_callers_units(rows: Rows, constraints: Constraints, proof: Proof) -> Cer
 
 def _contradiction(rows: Rows, least: Point, tol: float) -> Sensed:
     reason = (
-        f"the measurements contradict each other: no matrix at all fits them to tol = {tol:.0e}, this one to a relative "
-        f"{least.residual:.1e}; look for repeated (a_k, b_k) with different t_k, or for noise with more than d1 d2 rows"
+        f"the measurements contradict each other: no matrix at all fits them to tol = {tol:.0e}, this one to a "
+        f"relative {least.residual:.1e}; look for repeated (a_k, b_k) with different t_k, or for noise where m > d1 d2"
     )
     return Sensed(*rows.in_callers_units(least.W).halves(), least.residual, False, 0, reason)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._types import Float
 from ._factors import Factors
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class Rows:

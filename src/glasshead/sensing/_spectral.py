@@ -1,19 +1,15 @@
-"""A first guess: the leading singular vectors of `sum_k t_k a_k b_k^T`, whose mean is a multiple of W for Gaussian rows."""
+"""A first guess: leading singular vectors of `sum_k t_k a_k b_k^T`, for Gaussian rows a multiple of W on average."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from .._types import Float
 from ._factors import Factors
 from ._rows import Point, Rows
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
 # Subspace iteration: the guess is only good to tens of percent, so a few rounds with a few spare columns do.
-ROUNDS = 3
+ROUNDS = 2
 SPARE = 8
 
 
@@ -31,8 +27,9 @@ def _leading(rows: Rows, weights: Float[np.ndarray, "m"], rank: int, rng: np.ran
     right = _orthonormal(rng.standard_normal((width, B.shape[1]), dtype=np.float32))
     for _ in range(ROUNDS):
         left = _orthonormal((weights * (right @ B.T)) @ A)
-        image = (weights * (left @ A.T)) @ B
-        right = _orthonormal(image)
+        right = _orthonormal((weights * (left @ A.T)) @ B)
+    left = _orthonormal((weights * (right @ B.T)) @ A)
+    image = (weights * (left @ A.T)) @ B
     u, s, v = np.linalg.svd(image.astype(np.float64), full_matrices=False)
     U, V = _orthonormal((u.T @ left)[:rank].astype(np.float64)), _orthonormal(v[:rank])
     return Factors(U, s[:rank] / len(rows), V)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
-    from ._factors import Factors
+from .._types import Float
+from ._factors import Factors
 
 
 class Tangent:
-    """`a_k^T Z b_k` for `Z = L^T V + U^T R` with R orthogonal to V; a tangent vector is the array `[L R]`.
+    """`a_k^T Z b_k` for `Z = L^T V + U^T R` with R orthogonal to V.
 
-    This splitting is an isometry, so the conditioning does not depend on the singular values of W.
-    It works in the precision of A: single for most of Gauss-Newton, double for the rest.
+    A tangent vector is the r x (d1 + d2) array `[L R]`. The splitting is an isometry, so the conditioning does not
+    depend on the singular values of W. The precision is that of A: single for most of Gauss-Newton, then double.
     """
 
     def __init__(self, A, B, W: Factors, AU, BV) -> None:
@@ -24,19 +22,19 @@ class Tangent:
         self.V = W.V.astype(A.dtype, copy=False)
         self.AU, self.BV = AU.astype(A.dtype, copy=False), BV.astype(A.dtype, copy=False)
 
-    def measure(self, z: Float[np.ndarray, "r d1+d2"]) -> Float[np.ndarray, "m"]:
+    def measure(self, z: Float[np.ndarray, "r d"]) -> Float[np.ndarray, "m"]:
         d1 = self.A.shape[1]
         along_left = np.einsum("rm,rm->m", z[:, :d1] @ self.A.T, self.BV)
         return along_left + np.einsum("rm,rm->m", self.AU, z[:, d1:] @ self.B.T)
 
-    def adjoint(self, e: Float[np.ndarray, "m"]) -> Float[np.ndarray, "r d1+d2"]:
+    def adjoint(self, e: Float[np.ndarray, "m"]) -> Float[np.ndarray, "r d"]:
         R = (e * self.AU) @ self.B
         R -= (R @ self.V.T) @ self.V
         return np.hstack([(e * self.BV) @ self.A, R])
 
 
 class Solution(NamedTuple):
-    z: Float[np.ndarray, "r d1+d2"]
+    z: Float[np.ndarray, "r d"]
     misfit: Float[np.ndarray, "m"]
     """What the step leaves of the right-hand side, to first order."""
     steps: int
@@ -64,7 +62,7 @@ def least_squares(
 
 
 def least_norm(
-    tangent: Tangent, target: Float[np.ndarray, "r d1+d2"], *, accuracy: float, limit: int
+    tangent: Tangent, target: Float[np.ndarray, "r d"], *, accuracy: float, limit: int
 ) -> Float[np.ndarray, "m"]:
     """The shortest y with `adjoint(y) = target`, up to an absolute `accuracy`."""
     rest, direction = target.copy(), target.copy()
