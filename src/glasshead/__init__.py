@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and readers see; at run time each name is loaded when first used
+    from . import defences as defences
     from . import paper as paper
     from . import sensing as sensing
     from ._distance import distance as distance
@@ -31,10 +32,12 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._recover import recover as recover
     from ._recovery import Recovery as Recovery
     from ._recovery import load_recovery as load_recovery
+    from ._tolerance import accuracy_for as accuracy_for
+    from ._tolerance import tolerance_for as tolerance_for
     from ._version import __version__ as __version__
 
 _HOMES = {
-    "": ("paper", "sensing"),
+    "": ("defences", "paper", "sensing"),
     "_distance": ("distance",),
     "_errors": (
         "AccuracyUnreachable",
@@ -52,6 +55,7 @@ _HOMES = {
     "_plan": ("plan",),
     "_recover": ("recover",),
     "_recovery": ("Recovery", "load_recovery"),
+    "_tolerance": ("accuracy_for", "tolerance_for"),
     "_version": ("__version__",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

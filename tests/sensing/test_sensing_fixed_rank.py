@@ -51,7 +51,7 @@ def test_a_rank_asked_for_too_high_comes_back_right(asked):
     assert case.error(found.W) < 1e-10
 
 
-@pytest.mark.parametrize("scale", [(1e12, 1e-7, 1e-30), (1e-9, 1e-9, 1e9)])
+@pytest.mark.parametrize("scale", [(1e12, 1e-7, 1e-30), (1e-9, 1e-9, 1e9), (1e-180, 1e-100, 1e200)])
 def test_units_do_not_matter(scale):
     case = gaussian(16, 12, 2, 2 * dof(16, 12, 2))
     a, b, w = scale

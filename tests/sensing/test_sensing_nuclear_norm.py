@@ -132,6 +132,12 @@ def test_a_zero_row_with_a_nonzero_answer():
     assert "contradict each other" in found.reason
 
 
+def test_measurements_of_nothing_that_are_not_zero():
+    found = sensing.nuclear_norm(np.zeros((5, 3)), np.ones((5, 3)), np.ones(5))
+    assert not found.converged
+    assert found.residual == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("iterations", [1, 7, 25])
 def test_out_of_iterations_is_not_success(iterations):
     case = gaussian(16, 16, 4, 150)

@@ -7,12 +7,20 @@ from dataclasses import replace
 import numpy as np
 
 from .._meter import ValueMeter
+from .._meter.frame import Frame, cone
 from .._meter.lever import longest
 from .._meter.scale import PILOTS as LATER
 from .._meter.scale import TARGET, AlwaysSaturated, Pilot, find_scale
 
 DETECTIONS = 2
-PILOTS, FEW = 16, 16  # few keys: few pilots, so as not to spend a second bias on finding the first
+PILOTS = 12
+
+
+def pilots_for(keys: Frame) -> int:
+    """With a key bias the scale matters to the last factor of two; few keys pay for few pilots."""
+    return PILOTS if len(keys) > 16 else min(4, len(keys))
+
+
 SCORE = 1.2  # rms of the logits: best where the answer's error does not shrink with the signal
 
 
@@ -26,15 +34,32 @@ def has_key_bias(meter: ValueMeter) -> bool:
 def find_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
     """The meter with its key bias filled in, at the scale where all d logits are near `SCORE`."""
     zero, keys, oracle = np.zeros((1, meter.oracle.dim)), meter.keys, meter.oracle
+    seen = np.zeros(1)
 
     def pilot(rho: float, count: int):
+        nonlocal seen
         chosen = keys.vectors[rng.permutation(len(keys))[:count]]
         s, lo, hi = meter.read(zero, rho * chosen[None])
+        seen = s[0] / rho
         return s[0], np.maximum(hi - s, s - lo)[0]
 
-    pilots = PILOTS if len(keys) > FEW else min(5, len(keys))
-    rho = scale_or_refuse(meter, pilot, longest(oracle), SCORE, pilots)
-    return read_key_bias(meter, rho)
+    rho = scale_or_refuse(meter, pilot, longest(oracle), SCORE, pilots_for(keys))
+    if len(seen) == PILOTS and abs(seen.mean()) > seen.std():
+        keys, rho = leaning_less(meter, seen, rng)
+    return read_key_bias(replace(meter, keys=keys), min(rho, longest(oracle)))
+
+
+def leaning_less(meter: ValueMeter, seen: np.ndarray, rng: np.random.Generator) -> tuple[Frame, float]:
+    """Keys for a bias that lies along v: these all see that part, so they lean to v only as far as pays.
+
+    With `x = lean / across`, A the bias along v and E its share in a direction across, the signal times the squared
+    length allowed is `x / (x^2 A^2 + E^2)`, largest at `x = E / A`. At 45 degrees the pilots see A and E alike.
+    """
+    along, across = float(abs(seen.mean())), float(seen.std())
+    lean = 1 / np.hypot(1, along / max(across, along / meter.oracle.dim))
+    size = np.sqrt(2) * np.hypot(lean * along, np.sqrt(1 - lean**2) * across)
+    axis = meter.values.v / np.linalg.norm(meter.values.v)
+    return cone(axis, rng, float(lean)), float(SCORE / size)
 
 
 def scale_or_refuse(meter: ValueMeter, pilot: Pilot, cap: float, target: float = TARGET, pilots: int = LATER) -> float:

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from .._meter import ValueMeter
 from .._meter.frame import Frame, cone, orthonormal, squeezed
 from .._meter.lever import largest_product, longest, split
-from .key_bias import SCORE, read_key_bias, scale_or_refuse
+from .key_bias import SCORE, pilots_for, read_key_bias, scale_or_refuse
 
 OFFSET = 0.7  # rms of the logits that the key bias alone gives to keys squeezed along it
 TWICE = range(5, 17)  # in these dimensions the key bias is read again, with keys that hardly see it,
@@ -56,7 +56,7 @@ def with_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
     def pilot(kappa: float, count: int):
         return pilot_scores(meter.at(rho, kappa), count, rng)
 
-    return meter.at(rho, scale_or_refuse(meter, pilot, longest(oracle) - rho))
+    return meter.at(rho, scale_or_refuse(meter, pilot, longest(oracle) - rho, pilots=pilots_for(meter.keys)))
 
 
 def squeezed_keys(key_bias: np.ndarray, axis: np.ndarray, rho: float, rng: np.random.Generator) -> Frame:

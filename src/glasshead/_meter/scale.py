@@ -11,7 +11,7 @@ import numpy as np
 
 TARGET = 1.0
 LOOKS = 2  # pilot scores per step while the order of magnitude is unknown
-PILOTS = 5  # pilot scores once it is known; the first columns then settle it
+PILOTS = 4  # pilot scores once it is known; the first columns then settle it
 SHORTEST = 2.0**-200  # of the first scale tried: no head saturates at tokens that short
 
 Pilot = Callable[[float, int], tuple[np.ndarray, np.ndarray]]

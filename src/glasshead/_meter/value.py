@@ -24,7 +24,8 @@ from .visible import inside, pairs
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 MAX_REASKS = 20  # rounds of asking saturated scores again, each at a fraction of the scale
-OUTLIER = 32.0  # a score this many times less certain than its neighbours is asked again too
+GOOD_ENOUGH = 0.8, 1.15
+OUTLIER = 4.0  # times sqrt(n): a score that much less certain than its n neighbours would spoil them, so is asked again
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class ValueMeter:
     @property
     def saturated(self) -> float:
         """Beyond this score a sigmoid has lost three tenths of its digits: ask again with a shorter key."""
-        return -0.3 * np.log(self.oracle.roundoff)
+        return max(6.5, -0.3 * np.log(self.oracle.roundoff))
 
     @property
     def drift(self) -> float:
@@ -74,9 +75,12 @@ class ValueMeter:
     def tuned(self, scores: np.ndarray, growth: float = 8.0) -> ValueMeter:
         """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`.
 
-        They grow by `growth` at most: scores that are all but zero say nothing about the ones to come.
+        They grow by `growth` at most: scores that are all but zero say nothing about the ones to come. A scale that is
+        good enough stays: an error of the key bias cancels better between columns of the same scale.
         """
         rms = self.rho * self.kappa * float(np.sqrt(np.mean(scores**2)))
+        if GOOD_ENOUGH[0] * TARGET <= rms <= GOOD_ENOUGH[1] * TARGET:
+            return self
         factor = growth if growth * rms < TARGET else TARGET / rms
         return self.at(self.rho, min(self.kappa * factor, max(self.kappa, longest(self.oracle) - self.rho)))
 
@@ -125,7 +129,8 @@ class ValueMeter:
         """
         s, lo, hi = self.read(q, keys)
         width = hi - lo
-        row, col = np.nonzero((np.abs(s) > self.saturated) | (width > OUTLIER * np.median(width)) & (np.abs(s) > 3))
+        outlier = OUTLIER * np.sqrt(s.shape[1]) * np.median(width)
+        row, col = np.nonzero((np.abs(s) > self.saturated) | (width > outlier) & (np.abs(s) > 3))
         shrink, seen = np.ones(len(row)), s[row, col]
         for _ in range(MAX_REASKS):
             if len(row) == 0:

@@ -38,9 +38,11 @@ def low_rank(
 
 
 def take(columns: Columns, count: int, first=None) -> None:
-    """Measure columns, and settle the scale once a few are known."""
+    """Measure columns, and settle the scale while they are few: after 4 of them, 8, 16, .."""
+    before = len(columns)
     columns.measure(count, first)
-    if len(columns) - count < TUNING <= len(columns) and columns.meter.oracle.dim >= ENOUGH:
+    doubled = any(before < TUNING * 2**k <= len(columns) for k in range(4))
+    if doubled and columns.meter.oracle.dim >= ENOUGH:
         columns.meter = columns.meter.tuned(columns.scores)
 
 

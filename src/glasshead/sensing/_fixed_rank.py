@@ -18,6 +18,8 @@ from ._spectral import spectral_start
 STARTS = 8
 # Two starts that end with the same misfit to this accuracy ended at the same matrix; a third would too.
 SAME_MINIMUM = 1e-4
+# A singular value below this fraction of the first, and below tol, is what a rank asked for too high leaves behind.
+NEGLIGIBLE = 1e-10
 
 
 def fixed_rank(
@@ -43,7 +45,8 @@ def fixed_rank(
 
     Not convex, but fast: Gauss-Newton on the matrices of rank r, where a linear step costs `8 m d r` operations and
     nothing of size m x d^2 ever exists. Measurements count by `t_k / (|a_k| |b_k|)`. `converged` says that W fits to
-    `residual <= tol`; where no start got there, the best W comes back with `converged=False` and the reason.
+    `residual <= tol`; where no start got there, the best W comes back with `converged=False` and the reason. That no
+    other matrix of this rank fits is a property of the measurements: more generic ones than degrees of freedom.
     """
     lefts, rights, values = checked(A, B, t)
     d1, d2 = lefts.shape[1], rights.shape[1]
@@ -91,7 +94,7 @@ def _same_minimum(fits: list[Fit]) -> bool:
 
 def _trimmed(rows: Rows, point: Point, tol: float) -> Point:
     """Without the directions that the measurements cannot tell from zero: the rank asked for may be too high."""
-    smaller = Point(rows, point.W.trimmed(tol))
+    smaller = Point(rows, point.W.trimmed(min(tol, NEGLIGIBLE)))
     return smaller if smaller.residual <= max(tol, point.residual) else point
 
 

@@ -31,6 +31,8 @@ class Constraints:
 
     def solve(self, x: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
         """The coefficients y for which `adjoint(y)` measures as x."""
+        if not len(x):  # BLAS refuses nothing at all
+            return x
         half_way = triangular_solve(self._factor, x, lower=1)
         return triangular_solve(self._factor, half_way, lower=1, trans=1)
 

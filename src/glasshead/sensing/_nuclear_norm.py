@@ -19,6 +19,8 @@ from ._rows import Point, Rows
 CHECK_EVERY = 10
 # A rank that was wrong is tried again when the iteration has come this much further.
 RETRY = 1.5
+# Relative to the largest singular value.
+ROUNDING = 1e-14
 
 
 def nuclear_norm(
@@ -115,4 +117,5 @@ def _contradiction(rows: Rows, least: Point, tol: float) -> Sensed:
         f"the measurements contradict each other: no matrix at all fits them to tol = {tol:.0e}, this one to a "
         f"relative {least.residual:.1e}; look for repeated (a_k, b_k) with different t_k, or for noise where m > d1 d2"
     )
-    return Sensed(*rows.in_callers_units(least.W).halves(), least.residual, False, 0, reason)
+    W = rows.in_callers_units(least.W.trimmed(ROUNDING))
+    return Sensed(*W.halves(), least.residual, False, 0, reason)

@@ -15,10 +15,9 @@ class Rows:
     """`A`, `B`, `t` with entries of size 1; `W_here = W / unit`."""
 
     def __init__(self, A: Float[np.ndarray, "m d1"], B: Float[np.ndarray, "m d2"], t: Float[np.ndarray, "m"]) -> None:
-        a, b = _lengths(A) / A.shape[1] ** 0.5, _lengths(B) / B.shape[1] ** 0.5
-        self.A, self.B, even = A / a[:, None], B / b[:, None], t / a / b
-        self.unit = float(np.sqrt(np.mean(even**2))) or 1.0
-        self.t = even / self.unit
+        (self.A, a), (self.B, b) = _evened(A), _evened(B)
+        even, unit = _evened((t / a / b)[None])
+        self.t, self.unit = even[0], float(unit[0])
         self.lengths = a * b
 
     def __len__(self) -> int:
@@ -54,9 +53,14 @@ class Point:
         self.residual = rows.residual(self.misfit)
 
 
-def _lengths(rows: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m"]:
-    lengths = np.linalg.norm(rows, axis=1)
-    return np.where(lengths > 0, lengths, 1.0)
+def _evened(rows: Float[np.ndarray, "m d"]) -> tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m"]]:
+    """Rows whose entries have size 1, and the size they had. In two steps: squares of tiny numbers would vanish."""
+    peak = max(float(rows.max()), -float(rows.min())) or 1.0
+    even = rows / peak
+    sizes = np.sqrt(np.einsum("md,md->m", even, even) / rows.shape[1])
+    sizes[sizes == 0] = 1.0
+    even /= sizes[:, None]
+    return even, peak * sizes
 
 
 def _ratio(x: Float[np.ndarray, "m"], y: Float[np.ndarray, "m"]) -> float:

@@ -1,0 +1,17 @@
+"""What an endpoint may do to its answers, for auditing your own model: each wraps a box and is a box again.
+
+>>> box = gh.defences.rounded(gh.defences.clipped(gh.Attention.random(8), max_norm=10), decimals=3)
+>>> box.dim, box.tolerance, box.max_norm
+(8, 0.0005, 10.0)
+
+A box is any callable that takes `(B, N, d)` and returns `(B,)` or `(B, k)`. They combine in any order.
+"""
+
+from ._clipped import clipped as clipped
+from ._defence import Defence as Defence
+from ._flipped import flipped as flipped
+from ._formats import bfloat16 as bfloat16
+from ._formats import half as half
+from ._gaussian import gaussian as gaussian
+from ._noisy import noisy as noisy
+from ._rounded import rounded as rounded

@@ -1,0 +1,52 @@
+"""A box behind a defence, and what it still promises."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Defence:
+    """A box around the box `f`, with f's `dim` if it has one. Subclass it and override `asked` or `answered`.
+
+    The promise: to tokens no longer than `max_norm` it answers within `tolerance + rtol * |truth|` of the truth, which
+    is what the innermost box answers, up to the rounding of its own numbers. So an honest oracle on it is
+    `gh.ValueOracle(box, tolerance=box.tolerance, rtol=box.rtol, max_norm=box.max_norm)`. Promises of defences around
+    defences add up. `tolerance` and `rtol` are None where nothing is promised, as with Gaussian noise.
+    """
+
+    def __init__(self, f, setting: str = "", *, tolerance: float | None = 0.0, rtol: float = 0.0):
+        if not callable(f):
+            raise TypeError(f"expected a callable box, got {type(f).__name__}; wrap it as lambda X: ...")
+        self._f, self._setting = f, setting
+        if hasattr(f, "dim"):
+            self.dim = f.dim  # type: ignore[attr-defined]
+        inner = (f.tolerance, f.rtol) if isinstance(f, Defence) else (0.0, 0.0)
+        self.max_norm: float | None = f.max_norm if isinstance(f, Defence) else None
+        self.tolerance: float | None = None
+        self.rtol: float | None = None
+        if tolerance is not None and inner[0] is not None and inner[1] is not None:
+            # The outer error is relative to the inner answer, which is up to (1 + rtol) |truth| + tolerance.
+            self.tolerance = inner[0] + tolerance + rtol * inner[0]
+            self.rtol = inner[1] + rtol + rtol * inner[1]
+
+    def asked(self, X: np.ndarray) -> np.ndarray:
+        """What the box inside gets to see."""
+        return X
+
+    def answered(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """What becomes of its answers."""
+        return answers
+
+    def __call__(self, X) -> np.ndarray:
+        X = np.asarray(X)
+        if X.ndim != 3:
+            raise ValueError(f"expected queries of shape (B, N, d), got {X.shape}; one sequence is X[None]")
+        return self.answered(np.asarray(self._f(self.asked(X))), X)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._f!r}{', ' * bool(self._setting)}{self._setting})"
+
+
+def as_numbers(answers: np.ndarray) -> np.ndarray:
+    """Answers to calculate with: float32 stays float32, the rest becomes float64."""
+    return answers if answers.dtype == np.float32 else answers.astype(np.float64, copy=False)

@@ -1,0 +1,64 @@
+"""README.md says what was measured, its example runs, and every number is within its limit."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+from bench import readme
+from bench.accuracy import Case, measure
+from bench.run import BENCHES
+
+TEXT = readme.README.read_text()
+CODE = dict(re.findall(r"```(python)\n(.*?)```", TEXT, re.DOTALL))
+COMMANDS = re.findall(r"^glasshead .*$", TEXT, re.MULTILINE)
+
+
+def test_is_short():
+    assert len(TEXT.splitlines()) < 100
+
+
+def test_says_what_was_measured():
+    found = readme.results()
+    assert set(found) >= set(BENCHES)
+    assert set(re.findall(r"numbers:(\w+)", TEXT)) == set(readme.BLOCKS)
+    assert readme.filled(TEXT, found) == TEXT, "README.md is out of date: run `make readme`"
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_every_limit_is_met(name):
+    assert list(BENCHES[name].broken(readme.results()[name])) == []
+
+
+def test_results_name_no_machine():
+    assert set(readme.results()["accuracy"]["machine"]) == {"glasshead", "python", "numpy", "system", "cpus"}
+
+
+def test_the_example_runs(capsys):
+    exec(compile(CODE["python"], "README.md", "exec"), {})
+    assert "information limit" in capsys.readouterr().out
+
+
+def test_the_commands_run(tmp_path):
+    assert len(COMMANDS) == 4
+    for command in COMMANDS:
+        run = [sys.executable, "-m", *shlex.split(command)]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+def test_the_picture_is_drawn(tmp_path):
+    readme.draw_picture(tmp_path / "W.svg")
+    assert (tmp_path / "W.svg").read_text().startswith("<svg")
+    assert readme.PICTURE.is_file(), "docs/W.svg is missing: run `make readme`"
+
+
+@pytest.mark.parametrize("case", [Case(3, W_scale=30.0, half_zero=True), Case(3, key_bias=1.0, bias=1.0)])
+def test_the_benchmark_still_measures(case):
+    measured = measure(case)
+    assert measured.error < 1e-10
+    assert measured.bound_holds
+    assert measured.extra <= 64
