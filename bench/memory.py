@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
 from collections.abc import Callable, Iterable
@@ -54,7 +53,7 @@ def run(progress: Progress) -> dict[str, Any]:
     rows = []
     for done, rank in enumerate(RANKS):
         progress(done, len(RANKS), f"memory, d = {DIM}, {'full rank' if rank is None else f'rank {rank}'}")
-        rows.append({"d": DIM, "rank": rank} | measured(f"bench.memory.child({DIM}, {rank})", os.cpu_count() or 1))
+        rows.append({"d": DIM, "rank": rank} | measured(f"bench.memory.child({DIM}, {rank})", threads=1))
     return {"limits": {"MB": LIMIT}, "rows": rows}
 
 
@@ -62,4 +61,5 @@ def broken(result: dict[str, Any]) -> Iterable[str]:
     """A sentence for every number that misses its limit."""
     for row in result["rows"]:
         if not row["above_MB"] <= LIMIT:
-            yield f"memory, d = {row['d']}, rank {row['rank']}: {row['above_MB']:.0f} MB above the model's own > {LIMIT:.0f} MB"
+            what = f"memory, d = {row['d']}, rank {row['rank']}"
+            yield f"{what}: {row['above_MB']:.0f} MB above the model's own > {LIMIT:.0f} MB"

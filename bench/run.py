@@ -35,7 +35,12 @@ def machine() -> dict[str, Any]:
 
 def measure(name: str, console: Console) -> list[str]:
     """Run one benchmark, write its numbers, and return a sentence for each that misses its limit."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+    )
     start = perf_counter()
     with Progress(*columns, console=console) as display:
         task = display.add_task(name, total=None)

@@ -46,7 +46,7 @@ def test_v_below_the_tolerance_hides_W_too():
     faint = gh.Attention(head(4).W, np.full(4, 1e-6))
     oracle = gh.ValueOracle(lambda X: np.round(faint(X), 2), dim=4, tolerance=5e-3, max_norm=10.0)
     with pytest.raises(
-        gh.NotIdentifiable, match=r"v cannot be told from 0: with tolerance = 0\.005 .* larger max_norm"
+        gh.NotIdentifiable, match=r"v cannot be told from 0: with tolerance = 0\.005, .* larger max_norm"
     ):
         gh.recover(oracle)
 
@@ -87,7 +87,7 @@ def test_a_budget_that_ends_early_gives_what_is_known(budget):
     if "b" in known:
         np.testing.assert_allclose(known["W_b"], known["b"] @ target.W.T, atol=1e-12)
     if budget == 280:
-        assert len(known["b"]) >= 12
+        assert len(known["b"]) >= 11
 
 
 def test_a_budget_of_the_plan_suffices():
@@ -149,10 +149,18 @@ ORACLE = gh.ValueOracle(head(4))
         (lambda: gh.ValueOracle(lambda X: X, dim=2.5), ValueError, "expected dim to be an integer >= 1, got 2.5"),
         (lambda: gh.ValueOracle(head(3), dim=4), ValueError, "expected dim=3, which the box itself says, got dim=4"),
         (lambda: gh.ValueOracle(head(3), tolerance=-1), ValueError, "expected tolerance to be a finite number >= 0"),
-        (lambda: gh.ValueOracle(head(3), rtol=np.nan), ValueError, "expected rtol to be a finite number >= 0"),
-        (lambda: gh.ValueOracle(head(3), rtol=1.5), ValueError, "expected rtol < 1, got 1.5"),
-        (lambda: gh.ValueOracle(head(3), max_norm=0), ValueError, "expected max_norm to be a positive number or None"),
-        (lambda: gh.ValueOracle(head(3), dtype="int32"), ValueError, "expected a floating dtype"),
+        (lambda: gh.ValueOracle(head(3), rtol=np.nan), ValueError, "expected rtol to be a number >= 0 and below 1"),
+        (
+            lambda: gh.ValueOracle(head(3), rtol=1.5),
+            ValueError,
+            "expected rtol to be a number >= 0 and below 1, got 1.5",
+        ),
+        (lambda: gh.ValueOracle(head(3), max_norm=0), ValueError, "expected max_norm to be a positive number, got 0"),
+        (
+            lambda: gh.ValueOracle(head(3), dtype="int32"),
+            ValueError,
+            "expected dtype to be 'float64', 'float32' or 'float16', got 'int32'",
+        ),
         (lambda: gh.ValueOracle(head(3), device="cuda"), ValueError, "expected device=None, got 'cuda'"),
         (
             lambda: ORACLE(np.ones((2, 4))),
@@ -165,14 +173,19 @@ ORACLE = gh.ValueOracle(head(4))
         (lambda: gh.recover(ORACLE, family="lstm"), ValueError, "expected family to be one of .*, got 'lstm'"),
         (lambda: gh.recover(ORACLE, rank=5), ValueError, "expected a rank from 1 to dim = 4, got 5"),
         (lambda: gh.recover(ORACLE, accuracy=0.0), ValueError, "expected accuracy to be a positive number, got 0"),
-        (lambda: gh.recover(ORACLE, budget=0), ValueError, "expected budget to be a positive integer or None, got 0"),
+        (lambda: gh.recover(ORACLE, budget=0), ValueError, "expected budget to be an integer >= 1, got 0"),
+        (lambda: gh.recover(ORACLE, rank=2.5), ValueError, "expected rank to be an integer >= 1, got 2.5"),
+        (lambda: gh.recover(ORACLE, accuracy="x"), ValueError, "expected accuracy to be a positive number, got 'x'"),
+        (lambda: gh.recover(ORACLE, seed=-1), ValueError, "expected seed to be an integer >= 0, got -1"),
+        (lambda: gh.recover(ORACLE, progress="yes"), TypeError, "expected progress to be True or a callable"),
+        (lambda: gh.ValueOracle(head(3), tolerance=None), ValueError, "expected tolerance to be a finite number >= 0"),
         (lambda: gh.recover(ORACLE, journal="j"), ValueError, "journals are not part of this version"),
         (lambda: gh.plan(0), ValueError, "expected dim to be an integer >= 1, got 0"),
         (lambda: gh.plan(4, family="multi-head"), ValueError, "expected family 'attention', got 'multi-head'"),
         (lambda: gh.plan(4, heads=2), ValueError, "expected heads=1"),
         (lambda: gh.plan(4, answers="sign"), ValueError, "expected answers='value', got 'sign'"),
         (lambda: gh.plan(4, rank=5), ValueError, "expected a rank from 1 to dim = 4"),
-        (lambda: gh.plan(4, accuracy=-1.0), ValueError, "expected accuracy to be positive"),
+        (lambda: gh.plan(4, accuracy=-1.0), ValueError, "expected accuracy to be a positive number"),
         (lambda: gh.distance(head(2), 3), TypeError, "expected two gh.Attention models, got int"),
         (lambda: gh.paper.theorem_4_1(head(2), probes="sobol"), ValueError, "expected probes to be one of"),
     ],

@@ -19,7 +19,7 @@ def distance(a, b) -> float:
     for model in (a, b):
         if not isinstance(model, Attention):
             raise TypeError(f"expected two gh.Attention models, got {type(model).__name__}")
-    if a.dim != b.dim or a.v.shape != b.v.shape:
+    if a.dim != b.dim or a.v.size != b.v.size:  # one output is one output, as (d,) or as (d, 1)
         return float("inf")
     values = relative(np.append(a.v, a.bias), np.append(b.v, b.bias))
     if not np.any(a.v) and not np.any(b.v):

@@ -51,6 +51,14 @@ def test_at_most_one_seed_wanted_more():
         assert sum(value > asked for value in values) <= 1
 
 
+def test_fixed_rank_always_recovered_from_twice_the_degrees_of_freedom_on():
+    content = json.loads(MEASURED.read_text())
+    cells = [(name.split(), hits) for name, hits in content["cells"].items() if name.startswith("fixed")]
+    hits = {(int(d), int(r)): hits for (_, d, r, ratio), hits in cells if float(ratio) >= 2}
+    assert hits.keys() == {(d, r) for d in (16, 32, 64) for r in (1, 2, 4, 8)}
+    assert set(hits.values()) == {content["trials"]}
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("dim", "rank"), [(16, 1), (16, 4), (24, 3)])
 def test_it_is_enough(dim, rank, seed):

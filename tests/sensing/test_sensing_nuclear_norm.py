@@ -94,6 +94,16 @@ def test_units_and_lengths_do_not_matter():
     proved(found, scaled)
 
 
+def test_a_row_that_is_never_measured_stays_zero():
+    W = gaussian(10, 10, 1, 1).W
+    i, j = np.divmod(np.arange(10, 100), 10)
+    seen = Case(W, np.eye(10)[i], np.eye(10)[j], W[i, j])
+    found = sensing.nuclear_norm(*seen.data)
+    assert found.converged
+    assert np.allclose(found.W, np.vstack([np.zeros(10), W[1:]]), atol=1e-7)
+    proved(found, seen)
+
+
 def test_repeated_measurements_that_agree():
     case = gaussian(12, 12, 1, 90)
     twice = Case(case.W, *(np.concatenate([x, x[:20]]) for x in case.data))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from .._errors import BudgetExceeded
@@ -11,7 +13,7 @@ from .._meter.values import outputs_error
 from .._oracle import Oracle
 from .._scheme import Measured, full, low_rank
 from .better_origin import from_a_better_origin
-from .key_bias import find_key_bias, has_key_bias
+from .key_bias import find_key_bias, look_for_key_bias
 from .laws import check_laws, law_token
 from .learned import Learned
 from .one_row import read_values
@@ -42,12 +44,13 @@ def _learn(oracle: Oracle, rng: np.random.Generator, rank: int | None, accuracy:
     check_laws(oracle, values, token, first, rng)
     oracle.stage = "looking for a key bias"
     meter = ValueMeter(oracle, values, keys=cone(values.v / np.linalg.norm(values.v), rng))
-    if has_key_bias(meter):
+    present, unseen = look_for_key_bias(meter)
+    if present:
         meter = find_key_bias(meter, rng)
         known["key_bias"] = meter.key_bias
         meter = with_key_bias(meter, rng)
     else:
-        meter = without_key_bias(meter, rng)
+        meter = without_key_bias(replace(meter, key_bias_error=unseen), rng)
     oracle.stage = "reading W"
     meter, found = read_W(meter, rng, rank, accuracy)
     head = found.head(v, meter.key_bias, bias)
@@ -58,7 +61,12 @@ def _learn(oracle: Oracle, rng: np.random.Generator, rank: int | None, accuracy:
 def read_W(meter: ValueMeter, rng, rank: int | None, accuracy: float | None) -> tuple[ValueMeter, Measured]:
     d = meter.oracle.dim
     if meter.key_bias is not None and d <= MOVED:
-        return from_a_better_origin(meter, full(meter), rng)
+        first = full(meter)
+        try:
+            return from_a_better_origin(meter, first, rng)
+        except BudgetExceeded as error:
+            error.known["W"] = first.W
+            raise
     if d <= SMALL or rank == d:
         return meter, full(meter)
     return meter, low_rank(meter, rng, rank, accuracy)

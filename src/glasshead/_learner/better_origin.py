@@ -21,6 +21,8 @@ from .key_bias import SCORE, read_key_bias
 def from_a_better_origin(meter: ValueMeter, first: Measured, rng: np.random.Generator) -> tuple[ValueMeter, Measured]:
     """Meter and result of the second measurement where it is the better one, else those of the first."""
     assert meter.key_bias is not None
+    if first.rank == 0:
+        return meter, first
     W, queries = first.W, meter.queries
     values, v_norm = meter.values, float(np.linalg.norm(meter.values.v))
     origin = -np.linalg.lstsq(W, meter.key_bias, rcond=1e-6)[0]

@@ -13,22 +13,28 @@ from .._meter.scale import PILOTS as LATER
 from .._meter.scale import TARGET, AlwaysSaturated, Pilot, find_scale
 
 DETECTIONS = 2
+HIDES = 1e3  # two random keys both see less than 1/HIDES of a typical share of the bias once in a million
 PILOTS = 12
+SCORE = 1.2  # rms of the logits: best where the answer's error does not shrink with the signal
+
+
+def look_for_key_bias(meter: ValueMeter) -> tuple[bool, float]:
+    """Whether there is a key bias, and how long one could be that did not show.
+
+    The longest keys show even a small one. Where only rounding could hide it two of them do; where answers come with a
+    tolerance all d are asked, so that the second number is a true bound.
+    """
+    oracle, exact = meter.oracle, meter.oracle.tolerance == meter.oracle.rtol == 0
+    keys, rho = meter.keys.vectors[: DETECTIONS if exact else None], longest(meter.oracle)
+    _, lo, hi = meter.read(np.zeros((1, oracle.dim)), rho * keys[None])
+    furthest = np.maximum(np.abs(lo), np.abs(hi))[0] / rho
+    unseen = HIDES * np.sqrt(oracle.dim) * furthest.max() if exact else meter.keys.gain * np.linalg.norm(furthest)
+    return bool(np.any((lo > 0) | (hi < 0))), float(unseen)
 
 
 def pilots_for(keys: Frame) -> int:
     """With a key bias the scale matters to the last factor of two; few keys pay for few pilots."""
     return PILOTS if len(keys) > 16 else min(4, len(keys))
-
-
-SCORE = 1.2  # rms of the logits: best where the answer's error does not shrink with the signal
-
-
-def has_key_bias(meter: ValueMeter) -> bool:
-    """The longest keys show even the smallest bias. Random keys, so missing it by chance has probability zero."""
-    long = longest(meter.oracle) * meter.keys.vectors[:DETECTIONS]
-    _, lo, hi = meter.read(np.zeros((1, meter.oracle.dim)), long[None])
-    return bool(np.any((lo > 0) | (hi < 0)))
 
 
 def find_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
@@ -39,9 +45,9 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
     def pilot(rho: float, count: int):
         nonlocal seen
         chosen = keys.vectors[rng.permutation(len(keys))[:count]]
-        s, lo, hi = meter.read(zero, rho * chosen[None])
-        seen = s[0] / rho
-        return s[0], np.maximum(hi - s, s - lo)[0]
+        interval = meter.read(zero, rho * chosen[None])
+        seen = interval[0][0] / rho
+        return interval
 
     rho = scale_or_refuse(meter, pilot, longest(oracle), SCORE, pilots_for(keys))
     if len(seen) == PILOTS and abs(seen.mean()) > seen.std():

@@ -17,7 +17,8 @@ def read_values(oracle: Oracle, token: np.ndarray) -> tuple[Values, np.ndarray, 
     step = token_length(oracle, float(np.abs(zero).max()), float(np.abs(first - zero).max()))
     answers = oracle((step * np.eye(d))[:, None])
     v = (answers - zero) / step
-    noise = (2 * oracle.tolerance + oracle.rtol * np.abs(zero).max() + 8 * oracle.roundoff * np.abs(zero).max()) / step
+    size = float(np.abs(zero).max())
+    noise = 2 * ((oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol) + 4 * oracle.roundoff * size) / step
     if np.abs(v).max() <= noise:
         raise NotIdentifiable(why_silent(oracle, step, noise))
     readout = None if v.ndim == 1 else np.linalg.svd(v, full_matrices=False)[2][0]
@@ -39,8 +40,9 @@ def why_silent(oracle: Oracle, step: float, noise: float) -> str:
             "v = 0: every one-row answer equals the answer to the zero token, so the attention weights never reach the "
             "output and no learner could read W from it"
         )
+    promise = f"tolerance = {oracle.tolerance:g}, rtol = {oracle.rtol:g}"
     return (
-        f"v cannot be told from 0: with tolerance = {oracle.tolerance:g} and tokens up to {step:.3g} every entry "
-        f"of v is below {noise:.3g}, so a head with v = 0, which hides W from everybody, would answer the same; "
+        f"v cannot be told from 0: with {promise} and tokens up to {step:.3g} every entry of v is below {noise:.3g}, "
+        "so a head with v = 0, which hides W from everybody, would answer the same; "
         "a larger max_norm or a smaller tolerance is needed"
     )

@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from .._meter import ValueMeter
 from .._meter.frame import Frame, cone, orthonormal, squeezed
 from .._meter.lever import largest_product, longest, split
+from .._meter.logit import Interval
 from .key_bias import SCORE, pilots_for, read_key_bias, scale_or_refuse
 
 OFFSET = 0.7  # rms of the logits that the key bias alone gives to keys squeezed along it
@@ -31,13 +32,14 @@ def without_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
     return at(scale_or_refuse(meter, pilot, largest_product(oracle)))
 
 
-def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator):
+def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator) -> Interval:
+    """Logits of random keys and queries of the frames, less what the key bias gives them."""
     a = meter.rho * meter.keys.vectors[rng.integers(len(meter.keys), size=count)]
     q = meter.kappa * meter.queries.vectors[rng.integers(len(meter.queries), size=count)]
-    s, lo, hi = meter.read(q, a[:, None])
     offset = 0.0 if meter.key_bias is None else (a @ meter.key_bias)[:, None]
-    width = np.maximum(hi - s, s - lo) + meter.rho * meter.key_bias_error
-    return np.where(np.abs(s) > meter.saturated, s, s - offset)[:, 0], width[:, 0]
+    s, lo, hi = meter.read(q, a[:, None])
+    slack = meter.rho * meter.key_bias_error
+    return s - offset, lo - offset - slack, hi - offset + slack
 
 
 def with_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:

@@ -8,12 +8,14 @@ from .._oracle import Oracle
 from .values import Values
 
 REACH = 2.0**40  # the longest token sent to a box that names no max_norm
+HALF, HALF_REACH = 2.0**-11, 2.0**8  # float16 overflows at 65504
 RATIO = 2.0**12  # rho / kappa where nothing asks for more: kappa b.v is then no rounding problem
 HEADROOM = 2.0**8  # how far the signal should stand above the bias it is read against
 
 
 def longest(oracle: Oracle) -> float:
-    return REACH if oracle.max_norm is None else oracle.max_norm * (1 - 2.0**-20)
+    reach = HALF_REACH if oracle.roundoff == HALF else REACH
+    return reach if oracle.max_norm is None else min(reach, oracle.max_norm * (1 - 2.0**-20))
 
 
 def split(product: float, oracle: Oracle, values: Values) -> tuple[float, float]:

@@ -19,4 +19,24 @@ def logit(signal: np.ndarray, swing: np.ndarray, answer: np.ndarray, spread: np.
         s = np.log(np.maximum(signal, 0)) - np.log(np.maximum(rest, 0))
         lo = np.log(np.maximum(signal - answer, 0)) - np.log(np.maximum(rest + answer + spread, 0))
         hi = np.log(np.maximum(signal + answer, 0)) - np.log(np.maximum(rest - answer - spread, 0))
-    return (np.clip(s, -LARGEST, LARGEST), lo, hi), impossible
+    lo, hi = np.minimum(lo, LARGEST), np.maximum(hi, -LARGEST)
+    return (within(np.clip(s, -LARGEST, LARGEST), lo, hi), lo, hi), impossible
+
+
+def within(s: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+    """The estimate, or the finite end of an interval that is open on the side where the estimate ran away to."""
+    s = np.where(np.isinf(lo) & np.isfinite(hi) & (s <= -LARGEST), hi, s)
+    return np.where(np.isinf(hi) & np.isfinite(lo) & (s >= LARGEST), lo, s)
+
+
+def beyond(interval: Interval, limit: float) -> np.ndarray:
+    """Where a logit is certainly too large to be read well: past `limit`, or too large for the error of the answer."""
+    _, lo, hi = interval
+    open_ended = np.isinf(lo) | np.isinf(hi)
+    return (lo > limit) | (hi < -limit) | open_ended & ((lo > 0) | (hi < 0))
+
+
+def visible(interval: Interval) -> np.ndarray:
+    """Where a logit stands out of its error."""
+    s, lo, hi = interval
+    return np.isfinite(lo) & np.isfinite(hi) & (np.abs(s) > 4 * np.maximum(hi - s, s - lo))

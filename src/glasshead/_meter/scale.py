@@ -9,12 +9,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .logit import Interval, beyond, visible
+
 TARGET = 1.0
 LOOKS = 2  # pilot scores per step while the order of magnitude is unknown
 PILOTS = 4  # pilot scores once it is known; the first columns then settle it
 SHORTEST = 2.0**-200  # of the first scale tried: no head saturates at tokens that short
+STEPS = 64
 
-Pilot = Callable[[float, int], tuple[np.ndarray, np.ndarray]]
+Pilot = Callable[[float, int], Interval]
 
 
 class AlwaysSaturated(Exception):
@@ -30,31 +33,47 @@ def find_scale(
     target: float = TARGET,
     pilots: int = PILOTS,
 ) -> float:
-    """The scale c <= cap at which `pilot(c, count) -> scores, halfwidths` has scores of rms `target`.
+    """The scale c <= cap at which the logits `pilot(c, count)` have rms `target`.
 
-    Returns `cap` where nothing shows at any scale.
+    Where nothing shows at any scale that is the scale which bounds the scores best; where scores go from invisible to
+    saturated at once, because the answers say too little, the one between the two.
     """
-    stride = roundoff**-0.3  # well inside the range a sigmoid shows at once: no scale is jumped over
-    scale = min(start, cap)
-    while True:
-        s, halfwidth = pilot(scale, LOOKS)
-        largest = np.abs(s).max()
-        if largest > saturated:
-            scale /= stride if largest > 2 * saturated else largest
-        elif np.any(np.abs(s) > 4 * halfwidth):
-            scale = min(cap, scale * target / largest)
-            break
-        elif scale >= cap:
-            return cap
-        else:
-            scale = min(cap, scale * stride)
-        if scale < SHORTEST * start:
-            raise AlwaysSaturated
-    while True:
-        s, _ = pilot(scale, pilots)
-        rms = float(np.sqrt(np.mean(np.minimum(np.abs(s), saturated) ** 2)))
+    scale = coarse_scale(pilot, min(start, cap), cap, roundoff**-0.3, saturated, target)
+    for _ in range(STEPS):
+        interval = pilot(scale, pilots)
+        rms = float(np.sqrt(np.mean(np.minimum(np.abs(interval[0]), saturated) ** 2)))
         if rms < saturated / 2:
-            return min(cap, scale * target / rms) if rms > 0 else scale
+            return min(cap, scale * target / rms) if np.any(visible(interval)) else scale
         scale /= saturated
-        if scale < SHORTEST * start:
+    return scale
+
+
+def coarse_scale(pilot: Pilot, scale: float, cap: float, stride: float, saturated: float, target: float) -> float:
+    """Strides up or down, well inside the range that a sigmoid shows at once, then halving between too much and too
+    little."""
+    shortest, too_small, too_large = SHORTEST * scale, 0.0, np.inf
+    best, best_scale = np.inf, scale
+    for _ in range(STEPS):
+        interval = pilot(scale, LOOKS)
+        unsure = float((interval[2] - interval[1]).max()) / scale
+        if unsure < best:
+            best, best_scale = unsure, scale
+        if np.any(beyond(interval, saturated)):
+            too_large = min(too_large, scale)
+        elif np.any(visible(interval)):
+            return min(cap, scale * target / float(np.abs(interval[0]).max()))
+        elif scale >= cap:
+            return best_scale
+        else:
+            too_small = max(too_small, scale)
+        if too_large < 4 * too_small:
+            break
+        if too_small == 0:
+            scale = too_large / stride
+        elif too_large == np.inf:
+            scale = min(cap, too_small * stride)
+        else:
+            scale = float(np.sqrt(too_small * too_large))
+        if scale < shortest:
             raise AlwaysSaturated
+    return scale

@@ -17,7 +17,7 @@ from .._oracle import Oracle
 from .._types import Float
 from .frame import NOTHING, Frame
 from .lever import longest
-from .logit import Interval, logit
+from .logit import Interval, beyond, logit
 from .scale import TARGET
 from .values import Values
 from .visible import inside, pairs
@@ -72,13 +72,15 @@ class ValueMeter:
         """The error of `W b` that is the same for every b: that of the key bias, seen at this scale."""
         return self.key_bias_error / self.kappa
 
-    def tuned(self, scores: np.ndarray, growth: float = 8.0) -> ValueMeter:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> ValueMeter:
         """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`.
 
         They grow by `growth` at most: scores that are all but zero say nothing about the ones to come. A scale that is
         good enough stays: an error of the key bias cancels better between columns of the same scale.
         """
         rms = self.rho * self.kappa * float(np.sqrt(np.mean(scores**2)))
+        if np.linalg.norm(scores) <= np.linalg.norm(noise):
+            return self
         if GOOD_ENOUGH[0] * TARGET <= rms <= GOOD_ENOUGH[1] * TARGET:
             return self
         factor = growth if growth * rms < TARGET else TARGET / rms
@@ -127,23 +129,23 @@ class ValueMeter:
 
         Logits are linear in the key: one that saturates is asked again with the key shortened, and scaled back.
         """
-        s, lo, hi = self.read(q, keys)
+        s, lo, hi = interval = self.read(q, keys)
         width = hi - lo
         outlier = OUTLIER * np.sqrt(s.shape[1]) * np.median(width)
-        row, col = np.nonzero((np.abs(s) > self.saturated) | (width > outlier) & (np.abs(s) > 3))
+        row, col = np.nonzero(beyond(interval, self.saturated) | (width > outlier) & (np.abs(s) > 3))
         shrink, seen = np.ones(len(row)), s[row, col]
         for _ in range(MAX_REASKS):
             if len(row) == 0:
-                break
-            shrink *= 1.5 / np.minimum(np.abs(seen), 20 * self.saturated)
-            again = [r[:, 0] for r in self.read(q[row], (shrink[:, None] * keys[row, col])[:, None])]
-            seen = again[0]
-            s[row, col], lo[row, col], hi[row, col] = (r / shrink for r in again)
-            still = np.abs(seen) > self.saturated
-            row, col, shrink, seen = row[still], col[still], shrink[still], seen[still]
-        if len(row):
-            self.refuse_saturation(q[row[0]], keys[row[0], col[0]])
-        return s, lo, hi
+                return s, lo, hi
+            shrink *= 1.5 / np.clip(np.abs(seen), 3.0, 20 * self.saturated)
+            again = self.read(q[row], (shrink[:, None] * keys[row, col])[:, None])
+            seen, low, high = (r[:, 0] / shrink for r in again)
+            # Both readings hold, so the logit lies in both intervals.
+            lo[row, col], hi[row, col] = np.maximum(lo[row, col], low), np.minimum(hi[row, col], high)
+            s[row, col] = np.clip(seen, lo[row, col], hi[row, col])
+            still = beyond(again, self.saturated)[:, 0]
+            row, col, shrink, seen = row[still], col[still], shrink[still], (seen * shrink)[still]
+        return self.refuse_saturation(q[row[0]], keys[row[0], col[0]])
 
     def refuse_saturation(self, q: np.ndarray, key: np.ndarray) -> NoReturn:
         evidence = Evidence(

@@ -1,4 +1,4 @@
-"""A budget and a progress report, each a thin wrapper around any oracle."""
+"""Counting, a budget and a progress report, each a thin wrapper around any oracle."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from collections.abc import Callable
 
 from .._errors import BudgetExceeded
 from .base import Oracle, Wrapper
+
+
+class Counted(Wrapper):
+    """Counts what is asked through it, whatever the inner oracle counts."""
+
+    queries = 0  # type: ignore[assignment]
+
+    def __call__(self, X):
+        self.queries += len(X)
+        return self.inner(X)
 
 
 class Budgeted(Wrapper):

@@ -9,17 +9,17 @@ ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "floa
 
 def fits(answers: np.ndarray, name: str) -> bool:
     """Whether every answer is a number of the narrower format."""
-    if name == "bfloat16":  # float32 whose lower 16 bits are zero
-        narrow = answers.astype(np.float32)
-        return bool(np.all(narrow == answers) and not np.any(narrow.view(np.uint32) & 0xFFFF))
     with np.errstate(over="ignore"):
+        if name == "bfloat16":  # float32 whose lower 16 bits are zero
+            narrow = answers.astype(np.float32)
+            return bool(np.all(narrow == answers) and not np.any(narrow.view(np.uint32) & 0xFFFF))
         return bool(np.all(answers.astype(name).astype(np.float64) == answers))
 
 
 class Precision:
     """Narrows down the format of a box: a format stays possible until an answer needs more digits than it has."""
 
-    ENOUGH = 8  # distinct answers before a coincidence (whole numbers, say) is not believed any more
+    ENOUGH = 5  # distinct answers before a coincidence (whole numbers, say) is not believed any more
 
     def __init__(self, dtype: np.dtype):
         self._input = ROUNDOFF[dtype.name]

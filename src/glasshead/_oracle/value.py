@@ -7,9 +7,11 @@ import math
 import numpy as np
 
 from .._errors import OracleError
+from .._numbers import positive, real, whole
 from .base import Oracle
 from .precision import Precision
 
+SMALL = 256  # sequences
 CHUNK_BYTES = 32 * 2**20  # what is sent to the box at a time; memory stays bounded however much is asked
 
 
@@ -42,24 +44,17 @@ class ValueOracle(Oracle):
             raise ValueError(
                 "expected dim=, the length of a token: this box does not say; call ValueOracle(f, dim=...)"
             )
-        if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
-            raise ValueError(f"expected dim to be an integer >= 1, got {dim!r}")
+        self.dim = whole(dim, "dim", least=1)
         if getattr(f, "dim", dim) != dim:
             raise ValueError(f"expected dim={f.dim}, which the box itself says, got dim={dim}")  # type: ignore[attr-defined]
-        for name, value in (("tolerance", tolerance), ("rtol", rtol)):
-            if not (0 <= value < math.inf):
-                raise ValueError(f"expected {name} to be a finite number >= 0, got {value!r}")
-        if rtol >= 1:
-            raise ValueError(f"expected rtol < 1, got {rtol!r}: an answer that may be anything says nothing")
-        if max_norm is not None and not (0 < max_norm < math.inf):
-            raise ValueError(f"expected max_norm to be a positive number or None, got {max_norm!r}")
+        self.tolerance = real(tolerance, "tolerance", "a finite number >= 0", lambda x: x >= 0)
+        self.rtol = real(rtol, "rtol", "a number >= 0 and below 1", lambda x: 0 <= x < 1)
+        self.max_norm = None if max_norm is None else positive(max_norm, "max_norm")
         if device is not None:
             raise ValueError(f"expected device=None, got {device!r}: this version asks boxes through numpy only")
         self.dtype = np.dtype(dtype)
-        if self.dtype.kind != "f":
-            raise ValueError(f"expected a floating dtype such as 'float32', got {dtype!r}")
-        self.dim, self.tolerance, self.rtol = int(dim), float(tolerance), float(rtol)
-        self.max_norm = None if max_norm is None else float(max_norm)
+        if self.dtype.name not in ("float64", "float32", "float16"):
+            raise ValueError(f"expected dtype to be 'float64', 'float32' or 'float16', got {dtype!r}")
         self.queries = 0
         self._f = f
         self._outputs: tuple[int, ...] | None = None
@@ -83,21 +78,24 @@ class ValueOracle(Oracle):
     def _check_tokens(self, X: np.ndarray) -> None:
         if self.max_norm is None:
             return
-        longest = math.sqrt(np.einsum("bnd,bnd->bn", X, X).max(initial=0.0))
+        largest = float(np.abs(X).max(initial=0.0)) or 1.0  # divided out, so that squares do not overflow
+        longest = largest * math.sqrt(np.einsum("bnd,bnd->bn", X / largest, X / largest).max(initial=0.0))
         if longest > self.max_norm * (1 + 1e-12):
             raise ValueError(
                 f"expected tokens no longer than max_norm = {self.max_norm:g}, got one of norm {longest:g}"
             )
 
     def _ask(self, X: np.ndarray) -> np.ndarray:
-        sent = X.astype(self.dtype, copy=False)
+        # A box may work in place: small requests, which their sender may want to keep, are copied; large ones are built
+        # for the box alone.
+        sent = X.astype(self.dtype, copy=len(X) <= SMALL)
         self.queries += len(X)
         try:
-            answers = self._f(sent)
+            answers = np.array(self._f(sent))  # a copy: the box may answer in the same array again
         except Exception as error:
             what = f"{len(X)} sequences of {X.shape[1]} tokens in dimension {self.dim}"
             raise OracleError(f"the box raised {type(error).__name__}: {error} (asked: {what})", X[0]) from error
-        answers = self._checked(np.asarray(answers), X)
+        answers = self._checked(answers, X)
         self._precision.see(answers)
         return answers.astype(np.float64, copy=False)
 

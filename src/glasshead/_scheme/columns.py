@@ -14,6 +14,7 @@ class Columns:
         d = meter.oracle.dim
         self.meter = meter
         self.scores, self.width, self.drift = np.empty((0, d)), np.empty((0, d)), np.empty(0)
+        self.measured_by: list[ValueMeter] = []  # one per column: the scale changes on the way
         self.Y = np.empty((d, 0))  # the columns themselves,
         self.basis = np.empty((d, 0))  # an orthonormal basis of them, grown one by one,
         self.keys_on_basis = np.empty((d, 0))  # and what each key sees of it
@@ -30,7 +31,8 @@ class Columns:
     @property
     def error(self) -> float:
         """A bound on the Frobenius error of the columns."""
-        rounding = self.meter.rounding(self.W_norm) * np.sqrt(self.width.size)
+        each = {id(meter): meter.rounding(self.W_norm) for meter in self.measured_by}
+        rounding = np.sqrt(self.meter.oracle.dim) * np.linalg.norm([each[id(meter)] for meter in self.measured_by])
         return float(self.meter.keys.gain * (np.linalg.norm(self.width) + rounding) + np.linalg.norm(self.drift))
 
     def measure(self, count: int, first: Scores | None = None) -> None:
@@ -58,6 +60,7 @@ class Columns:
         self.keys_on_basis = np.c_[self.keys_on_basis, self.meter.keys.vectors @ fresh]
         self.scores = np.concatenate([self.scores, scores])
         self.width = np.concatenate([self.width, width])
+        self.measured_by += [self.meter] * len(scores)
         self.drift = np.append(self.drift, np.full(len(scores), self.meter.drift))
 
     def span(self) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,7 @@ def full(meter: ValueMeter) -> Measured:
     scores = np.empty((len(queries), len(keys)))
     width = np.empty_like(scores)
     drift = np.empty(len(queries))
+    meters = [meter]
     for part in blocks(len(queries), len(keys)):
         try:
             block = meter.columns(queries.vectors[part], keys.vectors)
@@ -31,11 +32,12 @@ def full(meter: ValueMeter) -> Measured:
             raise
         scores[part], width[part], drift[part] = block.t, block.halfwidth, meter.drift
         if part.start == 0 and len(keys) >= ENOUGH:
-            meter = meter.tuned(block.t)
+            meter = meter.tuned(block.t, block.halfwidth)
+            meters.append(meter)
     W = keys.inverse @ scores.T @ queries.inverse.T
     # W = K^-1 T B^-T: errors of the scores grow by the two gains; one that all columns share lands along B^-1 1.
-    rounding = meter.rounding(float(np.linalg.norm(W))) * np.sqrt(width.size)
-    shared = float(np.linalg.norm(queries.inverse @ drift))
+    rounding = max(m.rounding(float(np.linalg.norm(W))) for m in meters) * np.sqrt(width.size)
+    shared = float(np.linalg.norm(queries.inverse @ drift)) if np.isfinite(drift).all() else np.inf
     bound = float(keys.gain * queries.gain * (np.linalg.norm(width) + rounding) + shared)
     return from_matrix(W, bound, numerical_rank(np.linalg.svd(W, compute_uv=False), len(W), bound))
 

@@ -14,7 +14,7 @@ from .._meter import ValueMeter
 from .columns import Columns
 from .full import ENOUGH, TUNING
 from .measured import Measured, from_matrix
-from .outside import CONFIDENCE, HIDES, look, news
+from .outside import CONFIDENCE, LOOKS, look, news, spread
 
 CAREFUL = 64  # up to this rank every column is tested, beyond it one in every (rank / CAREFUL)
 
@@ -25,11 +25,14 @@ def low_rank(
     """W of unknown rank, or of rank at most `rank`; to within `accuracy`, or as well as can be."""
     columns = Columns(meter)
     try:
-        if rank is not None:
-            take(columns, rank)
-            return inside(columns, *columns.span(), rng, None, exact=True)
-        hidden = search(columns, rng, accuracy)
-        return inside(columns, *columns.span(), rng, hidden, exact=accuracy is None)
+        if rank is None:
+            hidden = search(columns, rng, accuracy)
+            return inside(columns, *columns.span(), rng, hidden, exact=accuracy is None)
+        take(columns, rank)
+        U, s = columns.span()
+        # A direction too faint to be told from error may be where the other columns are strong.
+        hidden = None if len(s) == rank else look(columns, U, rng)[2]
+        return inside(columns, U, s, rng, hidden, exact=True)
     except BudgetExceeded as error:
         k, d = len(columns), meter.oracle.dim
         error.known |= {"b": meter.queries.vectors[:k], "W_b": columns.Y.T}
@@ -43,23 +46,27 @@ def take(columns: Columns, count: int, first=None) -> None:
     columns.measure(count, first)
     doubled = any(before < TUNING * 2**k <= len(columns) for k in range(4))
     if doubled and columns.meter.oracle.dim >= ENOUGH:
-        columns.meter = columns.meter.tuned(columns.scores)
+        columns.meter = columns.meter.tuned(columns.scores, columns.width)
 
 
 def search(columns: Columns, rng: np.random.Generator, accuracy: float | None) -> float:
     """Columns until nothing of W is left outside their span. Returns a bound on what could still hide there."""
-    meter, d = columns.meter, columns.meter.oracle.dim
+    d = columns.meter.oracle.dim
     while len(columns) < d:
-        k = len(columns)
-        meter = columns.meter
-        enough = 0.0 if accuracy is None else accuracy / (2 * HIDES * (d - k))
+        k, meter = len(columns), columns.meter
+        if (d - k) ** 2 <= k + 1 + 2 * LOOKS:  # stopping here would save less than asking whether to stop
+            take(columns, d - k)
+            break
+        enough = 0.0 if accuracy is None else accuracy / (2 * spread(d, k))
         first = meter.columns(meter.queries.vectors[k : k + 1], meter.keys.vectors[: k + 1])
         seen, noise = news(columns, first)
+        more = 1 + k // CAREFUL
         if seen <= max(noise, enough):
             seen, noise, hidden = look(columns, columns.span()[0], rng)
             if seen <= max(noise, enough):
                 return hidden
-        take(columns, min(d - k, 1 + k // CAREFUL), first)
+            more = max(more, k // 8)  # looks are not free: do not look again at once
+        take(columns, min(d - k, more), first)
     return 0.0
 
 

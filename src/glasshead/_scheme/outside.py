@@ -9,9 +9,14 @@ from .columns import Columns
 
 LOOKS = 8
 CONFIDENCE = 0.999
-# A part R of W outside the span shows in a random look as |R| g h / (d - r), with g and h standard Gaussian if R has
-# rank one, and rarely less if it has more. The rms of 8 such products is below 1/7 with probability less than 0.001.
+# A part R of W outside the span shows in a random look as |R| g h / sqrt(d (d - r)), with g, h standard Gaussian if R
+# has rank one, and rarely less if it has more. The rms of 8 such products is below 1/7 with probability below 0.001.
 HIDES = 7.0
+
+
+def spread(dim: int, rank: int) -> float:
+    """How much larger than a typical look outside a span of that rank the whole of what is there can be."""
+    return float(HIDES * np.sqrt(dim * (dim - rank)))
 
 
 def news(columns: Columns, first: Scores) -> tuple[float, float]:
@@ -48,4 +53,4 @@ def look(columns: Columns, U: np.ndarray, rng: np.random.Generator) -> tuple[flo
     noise = np.einsum("nk,nk->n", np.abs(mix), scores.halfwidth + meter.rounding(columns.W_norm) + meter.drift)
     rms = float(np.sqrt(np.mean(seen**2)))
     bound = float(np.sqrt(np.mean(noise**2)))
-    return rms, realistic(meter, bound), HIDES * (d - U.shape[1]) * (rms + bound)
+    return rms, realistic(meter, bound), spread(d, U.shape[1]) * (rms + bound)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from .. import sensing
+from .._arguments import as_oracle
 from .._errors import NotConverged
 from .._models import Attention
+from .._numbers import whole
 from .._plan import information_limit
-from .._recover import as_oracle
 from .._recovery import Recovery
 from ._reading import read_scores, read_v
 
@@ -29,7 +30,7 @@ def theorem_5_1(oracle, rank, measurements: int | None = None, seed: int = 0) ->
     """
     oracle = as_oracle(oracle)
     d, start = oracle.dim, oracle.queries
-    if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= d:
+    if whole(rank, "rank", least=1) > d:
         raise ValueError(f"expected a rank from 1 to dim = {d}, got {rank!r}")
     least = rank * (2 * d - rank)
     m = sensing.measurements_needed(d, rank) if measurements is None else measurements

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._arguments import as_oracle
 from .._errors import NotIdentifiable
 from .._models import Attention
 from .._models.factors import numerical_rank
 from .._oracle import Oracle
 from .._plan import information_limit
-from .._recover import as_oracle
 from .._recovery import Recovery
 from .._tolerance import MARGIN_CONSTANT, accuracy_for, checked
 from ._reading import read_v

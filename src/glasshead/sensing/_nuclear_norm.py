@@ -83,7 +83,7 @@ def _solve(constraints: Constraints, tol: float, max_iterations: int, progress) 
 def _prove(constraints: Constraints, now: Iterate, y: Float[np.ndarray, "m"], tol: float, also_finish: bool) -> Proof:
     as_it_is = prove(constraints, _fitting(constraints.rows, now, tol), y)
     finished = finish(constraints, now.low, y, tol) if also_finish else None
-    return as_it_is if finished is None or abs(as_it_is.gap) < abs(finished.gap) else finished
+    return finished if finished is not None and abs(finished.gap) < abs(as_it_is.gap) else as_it_is
 
 
 def _fitting(rows: Rows, now: Iterate, tol: float) -> Point:

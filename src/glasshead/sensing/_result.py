@@ -25,8 +25,8 @@ class Certificate:
     dual_norm: float
     """The largest singular value of `D`: 1, up to rounding."""
     outside: float
-    """The largest singular value of `D` away from the row and column space of W; clearly below 1 only where W is the
-    one and only minimiser."""
+    """The largest singular value of `D` away from the row and column space of W. Below 1, no minimiser of the nuclear
+    norm reaches outside of those spaces."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,9 @@ import numpy as np
 from .._types import Float
 from ._factors import Factors
 
+# A direction with less of the measurements' energy than this is one that they do not see at all.
+UNSEEN = 1e-24
+
 
 class Tangent:
     """`a_k^T Z b_k` for `Z = L^T V + U^T R` with R orthogonal to V.
@@ -64,14 +67,17 @@ def least_squares(
 def least_norm(
     tangent: Tangent, target: Float[np.ndarray, "r d"], *, accuracy: float, limit: int
 ) -> Float[np.ndarray, "m"]:
-    """The shortest y with `adjoint(y) = target`, up to an absolute `accuracy`."""
+    """The shortest y with `adjoint(y) = target`, up to an absolute `accuracy`, or as near as there is one."""
     rest, direction = target.copy(), target.copy()
     y = np.zeros(len(tangent.A), tangent.A.dtype)
     size = np.vdot(rest, rest)
     steps = 0
     while size > accuracy**2 and steps < limit:
         image = tangent.measure(direction)
-        length = size / (image @ image)
+        energy = image @ image
+        if energy <= UNSEEN * len(y) * np.vdot(direction, direction):
+            break
+        length = size / energy
         y += length * image
         rest -= length * tangent.adjoint(image)
         size, previous = np.vdot(rest, rest), size

@@ -1,0 +1,51 @@
+"""What `gh.recover` accepts, checked before the first query."""
+
+from __future__ import annotations
+
+from ._check import QUERIES
+from ._errors import BudgetExceeded
+from ._numbers import positive, whole
+from ._oracle import Oracle, ValueOracle
+from ._plan import information_limit
+
+FAMILIES = ("auto", "attention")
+PLANNED_FAMILIES = ("multi-head", "transformer", "any-network")
+
+
+def as_oracle(oracle) -> Oracle:
+    if isinstance(oracle, Oracle):
+        return oracle
+    if hasattr(oracle, "dim") and callable(oracle):
+        return ValueOracle(oracle)
+    hint = "wrap a callable as gh.ValueOracle(f, dim=...)"
+    raise TypeError(f"expected a gh.Oracle or a gh model, got {type(oracle).__name__}; {hint}")
+
+
+def check_arguments(dim: int, family, rank, accuracy, budget, journal, seed, progress) -> None:
+    if family in PLANNED_FAMILIES:
+        raise ValueError(f"family {family!r} is not part of this version; it knows {FAMILIES}")
+    if family not in FAMILIES:
+        raise ValueError(f"expected family to be one of {FAMILIES}, got {family!r}")
+    if rank is not None and whole(rank, "rank", least=1) > dim:
+        raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank!r}")
+    if accuracy is not None:
+        positive(accuracy, "accuracy")
+    if journal is not None:
+        raise ValueError(f"expected journal=None, got {journal!r}: journals are not part of this version")
+    whole(seed, "seed", least=0)
+    if progress not in (None, True, False) and not callable(progress):
+        raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
+    if budget is not None:
+        check_budget(whole(budget, "budget", least=1), dim, rank)
+
+
+def check_budget(budget: int, dim: int, rank: int | None) -> None:
+    """Refuse at once what cannot suffice. With the rank unknown that is less than a head of rank one takes."""
+    parameters = information_limit(dim, rank or 1)
+    if budget < parameters + QUERIES:
+        raise BudgetExceeded(
+            f"a budget of {budget} cannot suffice: a head of dimension {dim} and rank {rank or 1} has {parameters} "
+            f"free parameters and the held-out check takes {QUERIES} queries; gh.plan says what to allow",
+            budget=budget,
+            needed=parameters + QUERIES - budget,
+        )
