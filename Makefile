@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format bench readme clean help
+.PHONY: demo test lint format bench readme tables clean help
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -41,6 +41,9 @@ format: $(VENV)/.lint  ## let ruff tidy the code
 
 bench: $(VENV)/.bench  ## measure; writes bench/results/*.json
 	$(BIN)/python -m bench.run
+
+tables: $(VENV)/.core  ## write docs/low-rank.md from the measured numbers
+	$(BIN)/python -m bench.sensing.table > docs/low-rank.md
 
 readme: $(VENV)/.core  ## put the measured numbers and the picture into README.md
 	$(BIN)/python -m bench.readme
