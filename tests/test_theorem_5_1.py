@@ -64,5 +64,5 @@ def test_scores_that_saturate_are_reported():
 
 @pytest.mark.parametrize("rank", [0, 17, 1.5])
 def test_the_rank_must_make_sense(rank):
-    with pytest.raises(ValueError, match=f"expected a rank from 1 to dim = 16, got {rank}"):
+    with pytest.raises(ValueError, match=f"expected .*rank.*, got {rank}"):
         gh.paper.theorem_5_1(gentle(16, 2), rank)

@@ -14,7 +14,7 @@ from .._meter.scale import TARGET, AlwaysSaturated, Pilot, find_scale
 
 DETECTIONS = 2
 HIDES = 1e3  # two random keys both see less than 1/HIDES of a typical share of the bias once in a million
-PILOTS = 12
+PILOTS, ENOUGH = 12, 8  # ENOUGH of them tell how the bias lies to v
 SCORE = 1.2  # rms of the logits: best where the answer's error does not shrink with the signal
 
 
@@ -50,7 +50,7 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
         return interval
 
     rho = scale_or_refuse(meter, pilot, longest(oracle), SCORE, pilots_for(keys))
-    if len(seen) == PILOTS and abs(seen.mean()) > seen.std():
+    if len(seen) >= ENOUGH and abs(seen.mean()) > seen.std():
         keys, rho = leaning_less(meter, seen, rng)
     return read_key_bias(replace(meter, keys=keys), min(rho, longest(oracle)))
 

@@ -40,11 +40,14 @@ def find_scale(
     """
     scale = coarse_scale(pilot, min(start, cap), cap, roundoff**-0.3, saturated, target)
     for _ in range(STEPS):
-        interval = pilot(scale, pilots)
-        rms = float(np.sqrt(np.mean(np.minimum(np.abs(interval[0]), saturated) ** 2)))
-        if rms < saturated / 2:
-            return min(cap, scale * target / rms) if np.any(visible(interval)) else scale
-        scale /= saturated
+        interval = pilot(scale, min(pilots, PILOTS))
+        size = np.minimum(np.abs(interval[0]).ravel(), saturated)
+        if np.mean(size**2) >= (saturated / 2) ** 2:
+            scale /= saturated
+            continue
+        if pilots > PILOTS:
+            size = np.append(size, np.minimum(np.abs(pilot(scale, pilots - PILOTS)[0]), saturated))
+        return min(cap, scale * target / float(np.sqrt(np.mean(size**2)))) if np.any(visible(interval)) else scale
     return scale
 
 
