@@ -50,7 +50,7 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
         return interval
 
     rho = scale_or_refuse(meter, pilot, longest(oracle), SCORE, pilots_for(keys))
-    if len(seen) >= ENOUGH and abs(seen.mean()) > seen.std():
+    if len(seen) >= ENOUGH and abs(seen.mean()) > 1.5 * seen.std():
         keys, rho = leaning_less(meter, seen, rng)
     return read_key_bias(replace(meter, keys=keys), min(rho, longest(oracle)))
 
