@@ -13,8 +13,7 @@ from bench.accuracy import Case, measure
 from bench.run import BENCHES
 
 TEXT = readme.README.read_text()
-CODE = dict(re.findall(r"```(python)\n(.*?)```", TEXT, re.DOTALL))
-COMMANDS = re.findall(r"^glasshead .*$", TEXT, re.MULTILINE)
+BLOCKS = [block.partition("\n")[::2] for block in TEXT.split("```")[1::2]]  # (language, code)
 
 
 def test_is_short():
@@ -38,13 +37,15 @@ def test_results_name_no_machine():
 
 
 def test_the_example_runs(capsys):
-    exec(compile(CODE["python"], "README.md", "exec"), {})
+    (code,) = (code for language, code in BLOCKS if language == "python")
+    exec(compile(code, "README.md", "exec"), {})
     assert "information limit" in capsys.readouterr().out
 
 
 def test_the_commands_run(tmp_path):
-    assert len(COMMANDS) == 4
-    for command in COMMANDS:
+    commands = [line for _, code in BLOCKS for line in code.splitlines() if line.startswith("glasshead ")]
+    assert len(commands) == 4
+    for command in commands:
         run = [sys.executable, "-m", *shlex.split(command)]
         done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"

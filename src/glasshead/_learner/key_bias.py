@@ -33,8 +33,8 @@ def look_for_key_bias(meter: ValueMeter) -> tuple[bool, float]:
 
 
 def pilots_for(keys: Frame) -> int:
-    """With a key bias the scale matters to the last factor of two; few keys pay for few pilots."""
-    return PILOTS if len(keys) > 16 else min(4, len(keys))
+    """Many keys pay for a scale that is right to the last factor of two."""
+    return min(PILOTS, max(len(keys) // 6, min(4, len(keys))))
 
 
 def find_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:

@@ -29,7 +29,7 @@ def without_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
     def pilot(product: float, count: int):
         return pilot_scores(at(product), count, rng)
 
-    return at(scale_or_refuse(meter, pilot, largest_product(oracle)))
+    return at(scale_or_refuse(meter, pilot, largest_product(oracle), pilots=pilots_for(meter.keys)))
 
 
 def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator) -> Interval:

@@ -38,7 +38,7 @@ def find_scale(
     Where nothing shows at any scale that is the scale which bounds the scores best; where scores go from invisible to
     saturated at once, because the answers say too little, the one between the two.
     """
-    scale = coarse_scale(pilot, min(start, cap), cap, roundoff**-0.3, saturated, target)
+    scale, looks = coarse_scale(pilot, min(start, cap), cap, roundoff**-0.3, saturated, target)
     for _ in range(STEPS):
         interval = pilot(scale, min(pilots, PILOTS))
         size = np.minimum(np.abs(interval[0]).ravel(), saturated)
@@ -47,13 +47,16 @@ def find_scale(
             continue
         if pilots > PILOTS:
             size = np.append(size, np.minimum(np.abs(pilot(scale, pilots - PILOTS)[0]), saturated))
-        return min(cap, scale * target / float(np.sqrt(np.mean(size**2)))) if np.any(visible(interval)) else scale
+        rms = float(np.sqrt(np.mean(np.append(size / scale, looks) ** 2)))  # per unit of scale
+        return min(cap, target / rms) if np.any(visible(interval)) else scale
     return scale
 
 
-def coarse_scale(pilot: Pilot, scale: float, cap: float, stride: float, saturated: float, target: float) -> float:
+def coarse_scale(
+    pilot: Pilot, scale: float, cap: float, stride: float, saturated: float, target: float
+) -> tuple[float, np.ndarray]:
     """Strides up or down, well inside the range that a sigmoid shows at once, then halving between too much and too
-    little."""
+    little. Also returns the scores that showed, per unit of scale."""
     shortest, too_small, too_large = SHORTEST * scale, 0.0, np.inf
     best, best_scale = np.inf, scale
     for _ in range(STEPS):
@@ -64,9 +67,10 @@ def coarse_scale(pilot: Pilot, scale: float, cap: float, stride: float, saturate
         if np.any(beyond(interval, saturated)):
             too_large = min(too_large, scale)
         elif np.any(visible(interval)):
-            return min(cap, scale * target / float(np.abs(interval[0]).max()))
+            size = np.abs(interval[0]).ravel()
+            return min(cap, scale * target / float(size.max())), size / scale
         elif scale >= cap:
-            return best_scale
+            return best_scale, np.empty(0)
         else:
             too_small = max(too_small, scale)
         if too_large < 4 * too_small:
@@ -79,4 +83,4 @@ def coarse_scale(pilot: Pilot, scale: float, cap: float, stride: float, saturate
             scale = float(np.sqrt(too_small * too_large))
         if scale < shortest:
             raise AlwaysSaturated
-    return scale
+    return scale, np.empty(0)

@@ -131,7 +131,7 @@ class ValueMeter:
         """
         s, lo, hi = interval = self.read(q, keys)
         width = hi - lo
-        outlier = OUTLIER * np.sqrt(s.shape[1]) * np.median(width)
+        outlier = OUTLIER * np.sqrt(max(16, s.shape[1])) * np.median(width)
         row, col = np.nonzero(beyond(interval, self.saturated) | (width > outlier) & (np.abs(s) > 3))
         shrink, seen = np.ones(len(row)), s[row, col]
         for _ in range(MAX_REASKS):

@@ -31,7 +31,7 @@ def low_rank(
         take(columns, rank)
         U, s = columns.span()
         # A direction too faint to be told from error may be where the other columns are strong.
-        hidden = None if len(s) == rank else look(columns, U, rng)[2]
+        hidden = None if len(s) == rank else look(columns, U, rng, np.inf)[2]
         return inside(columns, U, s, rng, hidden, exact=True)
     except BudgetExceeded as error:
         k, d = len(columns), meter.oracle.dim
@@ -62,10 +62,9 @@ def search(columns: Columns, rng: np.random.Generator, accuracy: float | None) -
         seen, noise = news(columns, first)
         more = 1 + k // CAREFUL
         if seen <= max(noise, enough):
-            seen, noise, hidden = look(columns, columns.span()[0], rng)
+            seen, noise, hidden = look(columns, columns.span()[0], rng, enough)
             if seen <= max(noise, enough):
                 return hidden
-            more = max(more, k // 8)  # looks are not free: do not look again at once
         take(columns, min(d - k, more), first)
     return 0.0
 

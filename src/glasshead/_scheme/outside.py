@@ -39,8 +39,11 @@ def realistic(meter: ValueMeter, noise: float) -> float:
     return noise * min(1.0, 4 / np.sqrt(meter.oracle.dim))
 
 
-def look(columns: Columns, U: np.ndarray, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Random looks outside the columns of `U`: the rms of what they see, its noise, and a bound on all of it."""
+def look(columns: Columns, U: np.ndarray, rng: np.random.Generator, enough: float = 0.0) -> tuple[float, float, float]:
+    """Random looks outside the columns of `U`: the rms of what they see, its noise, and a bound on all of it.
+
+    One look first: where it sees more than noise, and more than `enough`, the others are not needed.
+    """
     d = len(U)
     g, b = rng.standard_normal((2, LOOKS, d))
     a = g - (g @ U) @ U.T
@@ -48,9 +51,16 @@ def look(columns: Columns, U: np.ndarray, rng: np.random.Generator) -> tuple[flo
     b /= np.linalg.norm(b, axis=1, keepdims=True)
     keys, mix = columns.meter.pairs(a, rng)
     meter = columns.meter.suited(keys)
+    seen, noise = one_by_one(meter, columns.W_norm, b[:1], keys[:1], mix[:1])
+    if seen[0] > max(realistic(meter, noise[0]), enough):
+        return float(seen[0]), realistic(meter, float(noise[0])), np.inf
+    rest = one_by_one(meter, columns.W_norm, b[1:], keys[1:], mix[1:])
+    rms, bound = (float(np.sqrt(np.mean(np.append(*both) ** 2))) for both in zip((seen, noise), rest, strict=True))
+    return rms, realistic(meter, bound), spread(d, U.shape[1]) * (rms + bound)
+
+
+def one_by_one(meter: ValueMeter, W_norm: float, b: np.ndarray, keys: np.ndarray, mix: np.ndarray):
+    """`|a . W b|` for each a that `mix` combines from two keys, and its error."""
     scores = meter.columns(b, keys)
     seen = np.abs(np.einsum("nk,nk->n", mix, scores.t))
-    noise = np.einsum("nk,nk->n", np.abs(mix), scores.halfwidth + meter.rounding(columns.W_norm) + meter.drift)
-    rms = float(np.sqrt(np.mean(seen**2)))
-    bound = float(np.sqrt(np.mean(noise**2)))
-    return rms, realistic(meter, bound), spread(d, U.shape[1]) * (rms + bound)
+    return seen, np.einsum("nk,nk->n", np.abs(mix), scores.halfwidth + meter.rounding(W_norm) + meter.drift)
