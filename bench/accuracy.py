@@ -27,6 +27,8 @@ SEEDS = {
     "biased": {1: 8, 2: 8, 3: 8, 16: 8, 64: 3, 256: 1},
     "float32": {1: 100, 2: 100, 3: 100, 16: 100, 64: 60},
 }
+CORNER = {"W_scale": 1e3, "key_bias": 10.0, "bias": 10.0}  # the hardest of the biased boxes: more seeds of these
+CORNER_SEEDS = {1: 30, 2: 30, 3: 30, 16: 30, 64: 20, 256: 2}
 PAPER_SEEDS = {16: 5, 64: 2}
 LOW_RANKS = {(32, 2): 10, (128, 8): 5, (512, 16): 2}  # (d, rank): seeds
 
@@ -91,7 +93,12 @@ def measure(case: Case, recover: Callable[[gh.Attention], gh.Recovery] = gh.reco
 
 def cases(kind: str, d: int) -> Iterator[Case]:
     """Every box of one kind and dimension."""
-    seeds, zeros = range(SEEDS[kind][d]), (False, True) if d >= 2 else (False,)
+    zeros = (False, True) if d >= 2 else (False,)
+    if kind == "corner":  # seeds that the grid does not have
+        more = range(SEEDS["biased"][d], SEEDS["biased"][d] + CORNER_SEEDS[d])
+        yield from (Case(d, half_zero=zero, seed=seed, **CORNER) for zero, seed in product(zeros, more))
+        return
+    seeds = range(SEEDS[kind][d])
     if kind == "float32":
         yield from (Case(d, half_zero=zero, dtype=kind, seed=seed) for zero, seed in product(zeros, seeds))
         return
@@ -121,6 +128,7 @@ def worst(got: list[Measured]) -> dict[str, Any]:
     return {
         "boxes": len(got),
         "error": largest.error,
+        "above_1e-10": sum(m.error > 1e-10 for m in got),
         "median_error": median(m.error for m in got),
         "worst_at": asdict(largest.case),
         "extra": most.extra,
@@ -149,32 +157,35 @@ LEARNERS: dict[str, Callable[[gh.Attention], gh.Recovery]] = {
 
 
 def low_rank_child(d: int, rank: int) -> dict[str, Any]:
-    """Heads of low rank, which is not told: queries over the free parameters, `2rd - r^2 + d`."""
-    errors, ratios, right = [], [], True
+    """Heads of low rank, which is not told: the most queries, against `2rd - r^2 + d` free parameters."""
+    parameters = 2 * rank * d - rank**2 + d
+    errors, queries, right = [], [], True
     for seed in range(LOW_RANKS[d, rank]):
         box = gh.Attention.random(d, rank=rank, seed=seed)
         found = gh.recover(box, seed=seed)
         error = float(np.linalg.norm(found.model.W - box.W))
         errors.append(error / float(np.linalg.norm(box.W)))
-        ratios.append(found.queries / (2 * rank * d - rank**2 + d))
+        queries.append(found.queries)
         right = right and found.rank == rank and found.bound is not None and bool(found.bound >= error)
-    row = {"d": d, "rank": rank, "boxes": len(errors), "error": max(errors), "over_limit": max(ratios)}
-    return row | {"rank_and_bound_right": right}
+    row = {"d": d, "rank": rank, "boxes": len(errors), "error": max(errors)}
+    return row | {"parameters": parameters, "queries": max(queries), "rank_and_bound_right": right}
 
 
 def run(progress: Progress) -> dict[str, Any]:
     """Each row in a process of its own, with one thread: on a busy machine more of them only wait for each other."""
     rows = [f"child({kind!r}, {d})" for kind in LIMITS for d in SEEDS[kind]]
+    corner = [f"child('corner', {d})" for d in CORNER_SEEDS]
     paper = [f"paper_child({d}, {W_scale})" for d, W_scale in product(PAPER_SEEDS, W_SCALES)]
     low_rank = [f"low_rank_child({d}, {rank})" for d, rank in LOW_RANKS]
     results = {}
-    for done, call in enumerate(calls := [*rows, *paper, *low_rank]):
+    for done, call in enumerate(calls := [*rows, *corner, *paper, *low_rank]):
         progress(done, len(calls), f"accuracy: {call}")
         results[call] = measured(f"bench.accuracy.{call}", threads=1)
     return {
         "limits": LIMITS | {"extra": EXTRA},
         "rows": [results[call]["row"] for call in rows],
-        "refused": [refusal for call in rows for refusal in results[call]["refused"]],
+        "corner": [results[call]["row"] for call in corner],
+        "refused": [refusal for call in rows + corner for refusal in results[call]["refused"]],
         "paper": [results[call] for call in paper],
         "low_rank": [results[call] for call in low_rank],
     }
@@ -182,9 +193,10 @@ def run(progress: Progress) -> dict[str, Any]:
 
 def broken(result: dict[str, Any]) -> Iterable[str]:
     """A sentence for every number that misses its limit."""
-    for row in result["rows"]:
+    for row in result["rows"] + result["corner"]:
         where = f"{row['kind']}, d = {row['d']}"
-        if not row["error"] <= LIMITS[row["kind"]]:
+        # The corner shows by how much and how often the limit for biases is missed on more seeds of its hardest boxes.
+        if not row["error"] <= LIMITS.get(row["kind"], np.inf):
             yield f"{where}: error {row['error']:.2g} > {LIMITS[row['kind']]:.0e} at {row['worst_at']}"
         if row["extra"] > EXTRA:
             yield f"{where}: {row['extra']} extra queries > {EXTRA} at {row['extra_at']}"

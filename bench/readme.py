@@ -37,6 +37,12 @@ def limits(found: dict[str, Any]) -> str:
         boxes, most = sum(row["boxes"] for row in some), some[-1]["d"]
         error, limit = max(row["error"] for row in some), found["accuracy"]["limits"][kind]
         lines.append((f"{what}, d = 1 to {most}, {boxes:,} boxes", short(error), short(limit), error <= limit))
+    corner = found["accuracy"]["corner"]
+    boxes, above = (sum(row[key] for row in corner) for key in ("boxes", "above_1e-10"))
+    worst = max(row["error"] for row in corner)
+    what = f"the same where it is hardest (W of 1000, both biases tenfold), {boxes} more boxes, {above} of them above"
+    lines.append((what, short(worst), short(found["accuracy"]["limits"]["biased"]), above == 0))
+    rows = rows + corner
     extra, allowed = max(row["extra"] for row in rows), found["accuracy"]["limits"]["extra"]
     lines.append(
         ("queries beyond one per free parameter, all of these boxes", str(extra), str(allowed), extra <= allowed)
@@ -64,22 +70,24 @@ def paper(found: dict[str, Any]) -> str:
     ]
     for row in rows:
         errors = " | ".join(short(row[name]["error"]) for name in ("basis", "gaussian", "glasshead"))
-        table.append(f"| {row['W_scale']:g} | {errors} |")
+        size = f"{row['W_scale']:g}".replace("e-0", "e-")
+        table.append(f"| {size} | {errors} |")
     return "\n".join(table) + "\n"
 
 
 def low_rank(found: dict[str, Any]) -> str:
-    rows = found["accuracy"]["low_rank"]
-    ratios = [f"{row['over_limit']:.3f} times at d = {row['d']}, rank {row['rank']}" for row in rows]
-    error = max(row["error"] for row in rows)
-    return f"Queries over free parameters, rank unknown: {', '.join(ratios)}; error at most {short(error)}.\n"
+    table = ["| low rank, not told | free parameters | queries | error of W |", "|---|---|---|---|"]
+    for row in found["accuracy"]["low_rank"]:
+        what = f"d = {row['d']}, rank {row['rank']}"
+        table.append(f"| {what} | {row['parameters']:,} | {row['queries']:,} | {short(row['error'])} |")
+    return "\n".join(table) + "\n"
 
 
 def machine(found: dict[str, Any]) -> str:
     about = found["accuracy"]["machine"]
     python, numpy = (".".join(about[name].split(".")[:2]) for name in ("python", "numpy"))
-    boxes = sum(row["boxes"] for row in found["accuracy"]["rows"])
-    broken = sum(len(row["bound_broken_at"]) for row in found["accuracy"]["rows"])
+    rows = found["accuracy"]["rows"] + found["accuracy"]["corner"]
+    boxes, broken = sum(row["boxes"] for row in rows), sum(len(row["bound_broken_at"]) for row in rows)
     return (
         f"Python {python}, numpy {numpy}, {about['system']}, {about['cpus']} CPUs. "
         f"The error bound that comes with every result held for {boxes - broken:,} of {boxes:,} boxes.\n"

@@ -40,17 +40,17 @@ def pilots_for(keys: Frame) -> int:
 def find_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
     """The meter with its key bias filled in, at the scale where all d logits are near `SCORE`."""
     zero, keys, oracle = np.zeros((1, meter.oracle.dim)), meter.keys, meter.oracle
-    seen = np.zeros(1)
+    readings: dict[float, np.ndarray] = {}  # what the pilots at each scale saw of the bias
 
     def pilot(rho: float, count: int):
-        nonlocal seen
         chosen = keys.vectors[rng.permutation(len(keys))[:count]]
         interval = meter.read(zero, rho * chosen[None])
-        seen = interval[0][0] / rho
+        readings[rho] = np.append(readings.get(rho, ()), interval[0][0] / rho)
         return interval
 
     rho = scale_or_refuse(meter, pilot, longest(oracle), SCORE, pilots_for(keys))
-    if len(seen) >= ENOUGH and abs(seen.mean()) > 1.5 * seen.std():
+    seen = next(reversed(readings.values()))
+    if len(seen) >= ENOUGH and abs(seen.mean()) > seen.std():
         keys, rho = leaning_less(meter, seen, rng)
     return read_key_bias(replace(meter, keys=keys), min(rho, longest(oracle)))
 
