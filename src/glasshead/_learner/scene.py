@@ -13,9 +13,9 @@ from .._meter.lever import largest_product, longest, split
 from .._meter.logit import Interval
 from .key_bias import SCORE, pilots_for, read_key_bias, scale_or_refuse
 
-OFFSET = 0.7  # rms of the logits that the key bias alone gives to keys squeezed along it
+OFFSET = 0.5  # rms of the logits that the key bias alone gives to keys squeezed along it
 TWICE = range(5, 17)  # in these dimensions the key bias is read again, with keys that hardly see it,
-LONGER = 4.0  # and then these may be longer by this factor
+LONGER = 6.0  # and then these may be longer by this factor
 
 
 def without_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:

@@ -25,7 +25,7 @@ from .visible import inside, pairs
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 MAX_REASKS = 20  # rounds of asking saturated scores again, each at a fraction of the scale
 GOOD_ENOUGH = 0.8, 1.15
-OUTLIER = 4.0  # times sqrt(n): a score that much less certain than its n neighbours would spoil them, so is asked again
+OUTLIER = 2.5  # times sqrt(n): a score that much less certain than its n neighbours would spoil them, so is asked again
 
 
 @dataclass(frozen=True)
