@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._oracle import value
+from glasshead._oracle import box as box_module
 from glasshead._oracle.limits import Budgeted, Watched
 
 from .helpers import head
@@ -16,7 +16,7 @@ def test_counts_every_sequence():
 
 
 def test_streams_large_requests(monkeypatch):
-    monkeypatch.setattr(value, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(box_module, "CHUNK_BYTES", 1000)
     sizes = []
 
     def box(X):

@@ -183,7 +183,7 @@ ORACLE = gh.ValueOracle(head(4))
         (lambda: gh.plan(0), ValueError, "expected dim to be an integer >= 1, got 0"),
         (lambda: gh.plan(4, family="multi-head"), ValueError, "expected family 'attention', got 'multi-head'"),
         (lambda: gh.plan(4, heads=2), ValueError, "expected heads=1"),
-        (lambda: gh.plan(4, answers="sign"), ValueError, "expected answers='value', got 'sign'"),
+        (lambda: gh.plan(4, answers="rank"), ValueError, "expected answers to be one of .*, got 'rank'"),
         (lambda: gh.plan(4, rank=5), ValueError, "expected a rank from 1 to dim = 4"),
         (lambda: gh.plan(4, accuracy=-1.0), ValueError, "expected accuracy to be a positive number"),
         (lambda: gh.distance(head(2), 3), TypeError, "expected two gh.Attention models, got int"),

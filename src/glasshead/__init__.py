@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._files import save as save
     from ._models import Attention as Attention
     from ._oracle import Oracle as Oracle
+    from ._oracle import SignOracle as SignOracle
     from ._oracle import ValueOracle as ValueOracle
     from ._plan import plan as plan
     from ._recover import recover as recover
@@ -51,7 +52,7 @@ _HOMES = {
     ),
     "_files": ("load", "save"),
     "_models": ("Attention",),
-    "_oracle": ("Oracle", "ValueOracle"),
+    "_oracle": ("Oracle", "SignOracle", "ValueOracle"),
     "_plan": ("plan",),
     "_recover": ("recover",),
     "_recovery": ("Recovery", "load_recovery"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ._check import QUERIES
+from ._check_signs import QUERIES as SIGNS
 from ._errors import BudgetExceeded
 from ._numbers import positive, whole
 from ._oracle import Oracle, ValueOracle
-from ._plan import information_limit
+from ._plan import fewest, information_limit
 
 FAMILIES = ("auto", "attention")
+CHECKS = {"value": QUERIES, "sign": SIGNS}
 PLANNED_FAMILIES = ("multi-head", "transformer", "any-network")
 
 
@@ -21,7 +23,8 @@ def as_oracle(oracle) -> Oracle:
     raise TypeError(f"expected a gh.Oracle or a gh model, got {type(oracle).__name__}; {hint}")
 
 
-def check_arguments(dim: int, family, rank, accuracy, budget, journal, seed, progress) -> None:
+def check_arguments(oracle: Oracle, family, rank, accuracy, budget, journal, seed, progress) -> None:
+    dim = oracle.dim
     if family in PLANNED_FAMILIES:
         raise ValueError(f"family {family!r} is not part of this version; it knows {FAMILIES}")
     if family not in FAMILIES:
@@ -36,16 +39,18 @@ def check_arguments(dim: int, family, rank, accuracy, budget, journal, seed, pro
     if progress not in (None, True, False) and not callable(progress):
         raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
     if budget is not None:
-        check_budget(whole(budget, "budget", least=1), dim, rank)
+        check_budget(whole(budget, "budget", least=1), oracle, rank, accuracy)
 
 
-def check_budget(budget: int, dim: int, rank: int | None) -> None:
+def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy) -> None:
     """Refuse at once what cannot suffice. With the rank unknown that is less than a head of rank one takes."""
-    parameters = information_limit(dim, rank or 1)
-    if budget < parameters + QUERIES:
+    parameters = information_limit(oracle.dim, rank or 1)
+    least = fewest(oracle.answers, parameters, accuracy) + CHECKS[oracle.answers]
+    if budget < least:
         raise BudgetExceeded(
-            f"a budget of {budget} cannot suffice: a head of dimension {dim} and rank {rank or 1} has {parameters} "
-            f"free parameters and the held-out check takes {QUERIES} queries; gh.plan says what to allow",
+            f"a budget of {budget} cannot suffice: a head of dimension {oracle.dim} and rank {rank or 1} has "
+            f"{parameters} free parameters, which with the held-out check take {least} {oracle.answers} queries; "
+            "gh.plan says what to allow",
             budget=budget,
-            needed=parameters + QUERIES - budget,
+            needed=least - budget,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ._numbers import positive, whole
@@ -9,7 +11,11 @@ from ._numbers import positive, whole
 OVERHEAD = 64  # pilots, law checks, repeats, re-asked scores and the held-out check together
 USUAL = 36  # what these usually come to, without a key bias
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
-ANSWERS = ("value",)
+ANSWERS = ("value", "sign")
+
+BITS = 40  # of every score, where answers are signs and no accuracy is asked for
+FEWEST, MOST = 8, 60  # that an accuracy may ask for: past the last one rounding is all there is
+SLACK = {"full": 2.0, "low rank": 32.0}  # a scheme's bound over d times the error of one score
 
 
 def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = False, bias: bool = False) -> int:
@@ -18,11 +24,25 @@ def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = Fal
     return W + dim + key_bias * dim + bias
 
 
-def estimate(dim: int, rank: int | None, known: dict) -> int:
+def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -> int:
+    """To how many bits each score must be known, of a range `[-reach, reach]`, for `||W_hat - W||_F <= accuracy`."""
+    if accuracy is None:
+        return BITS
+    slack = SLACK["full" if rank == dim else "low rank"]
+    return min(max(math.ceil(math.log2(slack * reach * dim / accuracy)), FEWEST), MOST)
+
+
+def fewest(answers: str, parameters: int, accuracy: float | None = None) -> int:
+    """The queries that so many parameters take at least; signs show v up to a factor only, one bit at a time."""
+    return parameters if answers == "value" else (parameters - 1) * (BITS if accuracy is None else FEWEST)
+
+
+def estimate(dim: int, rank: int | None, known: dict, answers: str = "value", accuracy: float | None = None) -> int:
     """About how many queries a recovery takes in all, from what is known half-way: at least this rank, these biases."""
     seen = rank or max(1, len(known.get("b", ())))
     bias = "bias" in known and bool(np.any(known["bias"]))
-    return information_limit(dim, seen, key_bias="key_bias" in known, bias=bias) + USUAL
+    parameters = information_limit(dim, seen, key_bias="key_bias" in known, bias=bias)
+    return fewest(answers, parameters, accuracy) + USUAL
 
 
 def plan(
@@ -35,14 +55,16 @@ def plan(
     accuracy=None,
     biases=False,
 ) -> int:
-    """The number of queries that `gh.recover` asks at most, for a box that gives one number per answer.
+    """The number of queries that `gh.recover` asks at most, for a box that gives one number, or one sign, per answer.
 
-    >>> gh.plan(64), gh.plan(64, rank=4)
-    (4224, 656)
+    >>> gh.plan(64), gh.plan(64, rank=4), gh.plan(64, answers="sign")
+    (4224, 656, 172288)
 
     That is one per free parameter, `dim**2 + dim` or `2*rank*dim - rank**2 + dim`, and 64 more (96 where the rank is
     small and has to be discovered); `biases=True` adds `dim + 1`. Beyond that only scores that turn out saturated are
-    asked again, which happens to a few of them unless W is very lopsided.
+    asked again, which happens to a few of them unless W is very lopsided. Signs take as many queries for each parameter
+    as it is to have bits, and some more: 40, or what `accuracy` asks for if W has the norm `sqrt(dim)`; if up to 10% of
+    them are wrong, 13 times as many.
     """
     dim = whole(dim, "dim", least=1)
     if family not in ("auto", "attention"):
@@ -50,10 +72,26 @@ def plan(
     if heads != 1:
         raise ValueError(f"expected heads=1 for family 'attention', got {heads}")
     if answers not in ANSWERS:
-        raise ValueError(f"expected answers='value', got {answers!r}: other answers have no plan in this version")
+        raise ValueError(f"expected answers to be one of {ANSWERS}, got {answers!r}")
     if accuracy is not None:
         positive(accuracy, "accuracy")
     if rank is not None and whole(rank, "rank", least=1) > dim:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
+    if answers == "sign":
+        return plan_signs(dim, rank, accuracy, biases)
     discovery = 0 if rank is None or rank == dim else DISCOVERY
     return information_limit(dim, rank, key_bias=biases, bias=biases) + OVERHEAD + discovery
+
+
+def planned_bits(dim: int, rank: int | None, accuracy: float | None) -> int:
+    """Bits of every score, if W has the norm `sqrt(dim)` and scores of unit vectors are about `1 / sqrt(dim)`."""
+    return bits_for(accuracy, dim, rank, 3 / math.sqrt(dim))
+
+
+def plan_signs(dim: int, rank: int | None, accuracy: float | None, biases: bool) -> int:
+    """One query more than its bits for every score, and finer ones for v and for the looks outside a span."""
+    bits = planned_bits(dim, rank, accuracy)
+    queries = (information_limit(dim, rank) - dim) * (bits + 1) + dim * (bits + 24) + 256
+    if rank is not None and rank < dim:
+        queries += 16 * (bits + 4) + (dim + 1) * bits  # the looks, and a column more where the first nearly depend
+    return queries + biases * (2 * dim * (BITS + 8) + 160)

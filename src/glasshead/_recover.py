@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from ._arguments import as_oracle, check_arguments
-from ._check import QUERIES, held_out
+from ._check import HeldOut, held_out
+from ._check_signs import held_out_signs
 from ._errors import AccuracyUnreachable, BudgetExceeded, TargetMismatch
-from ._learner import learn_attention
+from ._learner import learn_attention, learn_sign_attention
 from ._learner.learned import Learned
 from ._oracle import Budgeted, Counted, Oracle, Watched
-from ._plan import estimate, information_limit, plan
+from ._plan import estimate, plan
 from ._progress import bar
 from ._recovery import Recovery
 
 Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one kind of answers is learned from and checked, and what to say where they do not suffice."""
+
+    learn: Callable[..., Learned]
+    check: Callable[..., HeldOut]
+    promise: str
+    needed: str
+
+
+WAYS = {
+    "value": Way(learn_attention, held_out, "tolerance= or rtol=", "a smaller tolerance or a larger max_norm"),
+    "sign": Way(learn_sign_attention, held_out_signs, "dtype= or flips=", "a larger max_norm"),
+}
 
 
 def recover(
@@ -35,9 +53,12 @@ def recover(
     `NotIdentifiable`. `rank` is discovered unless given; `accuracy` is the largest acceptable `||W_hat - W||_F`, which
     can save queries where W is nearly of low rank; `budget` is the most queries to ask; `progress` is True for a bar or
     a callable `(done, planned, what)`. The same seed asks the same queries.
+
+    From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to one positive factor: v then has
+    norm 1. It takes as many queries per free parameter as `accuracy` asks for bits, 40 by default.
     """
     oracle = as_oracle(oracle)
-    check_arguments(oracle.dim, family, rank, accuracy, budget, journal, seed, progress)
+    check_arguments(oracle, family, rank, accuracy, budget, journal, seed, progress)
     if progress is True:
         with bar() as report:
             return _recover(oracle, rank, accuracy, budget, seed, report)
@@ -49,24 +70,25 @@ def _recover(box: Oracle, rank, accuracy, budget, seed, report: Progress | None)
     if budget is not None:
         oracle = Budgeted(oracle, budget)
     if report is not None:
-        oracle = Watched(oracle, plan(box.dim, rank=rank), report)
-    rng = np.random.default_rng(seed)
+        oracle = Watched(oracle, plan(box.dim, rank=rank, answers=box.answers, accuracy=accuracy), report)
+    rng, way = np.random.default_rng(seed), WAYS[box.answers]
     learned = None
     try:
-        learned = learn_attention(oracle, rng, rank, accuracy)
-        check = held_out(oracle, learned, rng)
+        learned = way.learn(oracle, rng, rank, accuracy)
+        check = way.check(oracle, learned, rng)
     except BudgetExceeded as error:
         if learned is not None:
             error.known["unchecked"] = summary(learned, counted.queries, None)
         else:
-            error.needed = max(error.needed, estimate(box.dim, rank, error.known) - counted.queries)
+            likely = estimate(box.dim, rank, error.known, box.answers, accuracy)
+            error.needed = max(error.needed, likely - counted.queries)
         raise
-    found = summary(learned, counted.queries, check.residual)
+    found = summary(learned, counted.queries, check)
     if check.evidence is not None:
         also = "" if rank is None else f", or its rank is above rank={rank}"
         raise TargetMismatch(
             "the box is not a single attention head, or its answers are less accurate than promised "
-            f"(then say so with tolerance= or rtol=){also}",
+            f"(then say so with {way.promise}){also}",
             check.evidence,
             found,
         )
@@ -76,7 +98,7 @@ def _recover(box: Oracle, rank, accuracy, budget, seed, report: Progress | None)
 
 def check_accuracy(oracle: Oracle, accuracy, found: Recovery) -> None:
     promised = oracle.tolerance or oracle.rtol or oracle.max_norm
-    advice = "a smaller tolerance or a larger max_norm is needed" if promised else "its numbers have too few digits"
+    advice = f"{WAYS[oracle.answers].needed} is needed" if promised else "its numbers have too few digits"
     assert found.bound is not None
     if not np.isfinite(found.bound):
         raise AccuracyUnreachable(f"this box's answers do not bound W at all; {advice}", found)
@@ -87,29 +109,25 @@ def check_accuracy(oracle: Oracle, accuracy, found: Recovery) -> None:
         )
 
 
-def summary(learned: Learned, queries: int, residual: float | None) -> Recovery:
-    head, rank = learned.model, learned.rank
-    outputs = 1 if head.v.ndim == 1 else head.v.shape[1]
-    key_bias, bias = head.has_key_bias, bool(np.any(head.bias))
-    parameters = information_limit(head.dim, rank, key_bias=key_bias) + (outputs - 1) * head.dim + outputs * bias
+def summary(learned: Learned, queries: int, check: HeldOut | None) -> Recovery:
     return Recovery(
-        model=head,
+        model=learned.model,
         family="attention",
         heads=1,
-        rank=rank,
+        rank=learned.rank,
         queries=queries,
-        limit=-(-parameters // outputs),
+        limit=learned.limit,
         bound=learned.bound,
         bound_v=learned.bound_v,
         confidence=learned.confidence,
-        residual=residual,
-        reason=reason(learned, key_bias, bias, residual),
+        residual=None if check is None else check.residual,
+        reason=reason(learned, check),
     )
 
 
-def reason(learned: Learned, key_bias: bool, bias: bool, residual: float | None) -> str:
-    biases = " and ".join(["a key bias"] * key_bias + ["a bias"] * bias) or "no bias"
+def reason(learned: Learned, check: HeldOut | None) -> str:
+    head = learned.model
+    biases = " and ".join(["a key bias"] * head.has_key_bias + ["a bias"] * bool(np.any(head.bias))) or "no bias"
     rank = f"of rank {learned.rank}" if learned.rank else f"whose W cannot be told from 0 (at most {learned.bound:.1e})"
-    if residual is None:
-        return f"one head {rank} with {biases}; not yet checked"
-    return f"one head {rank} with {biases}; {QUERIES} fresh queries of 1 to 8 tokens agree to {residual:.1e}"
+    checked = "not yet checked" if check is None else check.words
+    return f"one head {rank} with {biases}{learned.caveat}; {checked}"

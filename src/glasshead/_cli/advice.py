@@ -16,11 +16,11 @@ def advice(oracle: Oracle) -> Iterator[None]:
     try:
         yield
     except BudgetExceeded as error:
-        enough = plan(oracle.dim, biases=True)
+        enough = plan(oracle.dim, biases=True, answers=oracle.answers)
         error.add_note(f"--budget {enough} is enough for dimension {oracle.dim}, biases included")
         raise
     except TargetMismatch as error:
-        if oracle.tolerance == oracle.rtol == 0 and "tolerance" not in str(error):
+        if oracle.answers == "value" and oracle.tolerance == oracle.rtol == 0 and "tolerance" not in str(error):
             error.add_note("If the box rounds its answers or adds noise, say how much with --tolerance")
         raise
     except OracleError as error:

@@ -11,7 +11,7 @@ BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; the others are in errors.py
 
 # What this version can do. Not imported from the library, which would make --help wait for it.
 FAMILIES = ("auto", "attention")
-ANSWERS = ("value",)
+ANSWERS = ("value", "sign")
 
 
 def families(incomplete: str) -> list[str]:

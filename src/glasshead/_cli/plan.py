@@ -27,14 +27,15 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Say how many queries a recovery will ask at most."""
-    from .._plan import information_limit, plan
+    from .._plan import information_limit, plan, planned_bits
 
     queries = plan(dim, family=family, rank=rank, heads=heads, answers=answers, accuracy=accuracy, biases=biases)
-    limit = information_limit(dim, rank, key_bias=biases, bias=biases)
+    parameters = information_limit(dim, rank, key_bias=biases, bias=biases)
+    limit = parameters if answers == "value" else (parameters - 1) * planned_bits(dim, rank, accuracy)
     if as_json:
         print_json({"dim": dim, "family": family, "queries": queries, "limit": limit})
         return
     console().print(
         f"[bold]{queries:,}[/] queries at most, {queries / limit:.4g} x the information limit: "
-        f"the box has {limit:,} free parameters, and one answer is one number"
+        f"the box has {parameters:,} free parameters, and one answer is one {'bit' if answers == 'sign' else 'number'}"
     )

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from .folder import make_folder
-from .options import Accuracy, Answers, Family, Json, Rank, Seed, examples, models
+from .options import ANSWERS, Accuracy, Answers, Family, Json, Rank, Seed, examples, models
 from .screen import patient_bar, print_json
 from .target import open_target
 
@@ -51,12 +51,15 @@ def command(
     from .advice import advice
     from .summary import show
 
-    check_answers(answers)
+    check_answers(answers, tolerance, rtol)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the box may print; our stdout is JSON only
         box, truth = open_target(target)
         if dim is None and not hasattr(box, "dim"):
             raise ValueError(f"expected --dim, the length of a token: {target} does not say")
-        oracle = gh.ValueOracle(box, dim, tolerance=tolerance, rtol=rtol, max_norm=max_norm)
+        if answers == "sign":
+            oracle = gh.SignOracle(box, dim, max_norm=max_norm)
+        else:
+            oracle = gh.ValueOracle(box, dim, tolerance=tolerance, rtol=rtol, max_norm=max_norm)
         if run is not None:
             make_folder(run)
         with patient_bar() as progress, advice(oracle):
@@ -70,11 +73,13 @@ def command(
     if as_json:
         print_json(found.to_dict())
     else:
-        show(found, None if truth is None else gh.distance(found.model, truth), run)
+        # Signs show v up to a factor: there is no distance to a v of another length.
+        known = truth is not None and answers == "value"
+        show(found, gh.distance(found.model, truth) if known else None, run)
 
 
-def check_answers(answers: str) -> None:
-    if answers == "sign":
-        raise ValueError("expected --answers value: this version does not read yes/no answers yet")
-    if answers != "value":
-        raise ValueError(f"expected --answers value, got {answers!r}")
+def check_answers(answers: str, tolerance: float, rtol: float) -> None:
+    if answers not in ANSWERS:
+        raise ValueError(f"expected --answers to be one of {ANSWERS}, got {answers!r}")
+    if answers == "sign" and (tolerance or rtol):
+        raise ValueError("expected no --tolerance and no --rtol with --answers sign: yes is not close to no")

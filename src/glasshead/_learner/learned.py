@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from .._models import Attention
 from .._oracle import Oracle
+from .._plan import information_limit
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,16 @@ class Learned:
     bound_key_bias: float
     bound_bias: float
     confidence: float
+
+    caveat: ClassVar[str] = ""  # what cannot be known, for the reason given to the user
+
+    @property
+    def limit(self) -> int:
+        """The free parameters over the numbers per answer: no learner can do with fewer queries."""
+        head, outputs = self.model, self.model.v[0].size
+        biases = outputs * bool(np.any(head.bias))
+        parameters = information_limit(head.dim, self.rank, key_bias=head.has_key_bias) + (outputs - 1) * head.dim
+        return -(-(parameters + biases) // outputs)
 
     def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
         """How far the box's answers to `X (B, N, d)` may lie from the model's if the box is the head it was taken for.

@@ -19,26 +19,16 @@ from .frame import NOTHING, Frame
 from .lever import longest
 from .logit import Interval, beyond, logit
 from .scale import TARGET
+from .scores import Scores
 from .values import Values
 from .visible import inside, pairs
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
+BATCH = 2**15  # scores asked for between two looks at what is known
+CAREFUL = 64  # columns up to which each is tested for adding anything to those before it
 MAX_REASKS = 20  # rounds of asking saturated scores again, each at a fraction of the scale
 GOOD_ENOUGH = 0.8, 1.15
 OUTLIER = 2.5  # times sqrt(n): a score that much less certain than its n neighbours would spoil them, so is asked again
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Scores `a^T W b` and the interval each is known to lie in."""
-
-    t: Float[np.ndarray, "m n"]
-    lo: Float[np.ndarray, "m n"]
-    hi: Float[np.ndarray, "m n"]
-
-    @property
-    def halfwidth(self) -> np.ndarray:
-        return np.maximum(self.hi - self.t, self.t - self.lo)
 
 
 @dataclass(frozen=True)
@@ -72,6 +62,14 @@ class ValueMeter:
         """The error of `W b` that is the same for every b: that of the key bias, seen at this scale."""
         return self.key_bias_error / self.kappa
 
+    @property
+    def careful(self) -> int:
+        return CAREFUL
+
+    @property
+    def batch(self) -> int:
+        return BATCH
+
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> ValueMeter:
         """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`.
 
@@ -93,6 +91,16 @@ class ValueMeter:
         seen = float(np.sqrt(np.mean((keys @ self.key_bias) ** 2)))
         rho = min(self.rho, 1.0 / seen) if seen > 0 else self.rho
         return self.at(rho, min(self.kappa * self.rho / rho, longest(self.oracle) - rho))
+
+    def sharper(self) -> ValueMeter:
+        """The same meter: a real number says all it can at once."""
+        return self
+
+    def likely(self, noise: float) -> float:
+        """Rounding errors are no adversaries: a sum of d of them stays far below its bound. A tolerance may be one."""
+        if self.oracle.tolerance or self.oracle.rtol:
+            return noise
+        return noise * min(1.0, 4 / np.sqrt(self.oracle.dim))
 
     def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Two keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""

@@ -11,13 +11,17 @@ class Oracle:
     """All that a learner may see of a box. Subclass it and implement `__call__` to plug in a new kind of box.
 
     `dim` is the token dimension, `queries` counts every sequence asked. The promise: an answer is within
-    `tolerance + rtol * |truth|` of the truth, and tokens longer than `max_norm` are never sent.
+    `tolerance + rtol * |truth|` of the truth, and tokens longer than `max_norm` are never sent. `answers` is "value",
+    or "sign" for a box that says only whether its value is positive; then `__call__` gives bools, each wrong with
+    probability `flips` at most, and the tolerances mean nothing.
     """
 
     dim: int
     queries: int = 0
+    answers: str = "value"
     tolerance: float = 0.0
     rtol: float = 0.0
+    flips: float = 0.0
     max_norm: float | None = None
     stage: str = ""  # what the learner is doing, for progress bars
 
@@ -36,10 +40,12 @@ class Wrapper(Oracle):
     def __init__(self, inner: Oracle):
         self.inner = inner
 
+    answers = property(lambda self: self.inner.answers)  # type: ignore[assignment]
     dim = property(lambda self: self.inner.dim)  # type: ignore[assignment]
     queries = property(lambda self: self.inner.queries)  # type: ignore[assignment]
     tolerance = property(lambda self: self.inner.tolerance)  # type: ignore[assignment]
     rtol = property(lambda self: self.inner.rtol)  # type: ignore[assignment]
+    flips = property(lambda self: self.inner.flips)  # type: ignore[assignment]
     max_norm = property(lambda self: self.inner.max_norm)  # type: ignore[assignment]
     roundoff = property(lambda self: self.inner.roundoff)  # type: ignore[assignment]
 

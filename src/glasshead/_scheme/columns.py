@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._meter import Scores, ValueMeter
+from .._meter import Meter, Scores
 
 
 class Columns:
     """`W b` for the first query directions of a meter, as scores against all of its keys."""
 
-    def __init__(self, meter: ValueMeter):
+    def __init__(self, meter: Meter):
         d = meter.oracle.dim
         self.meter = meter
         self.scores, self.width, self.drift = np.empty((0, d)), np.empty((0, d)), np.empty(0)
-        self.measured_by: list[ValueMeter] = []  # one per column: the scale changes on the way
+        self.measured_by: list[Meter] = []  # one per column: the scale changes on the way
         self.Y = np.empty((d, 0))  # the columns themselves,
         self.basis = np.empty((d, 0))  # an orthonormal basis of them, grown one by one,
         self.keys_on_basis = np.empty((d, 0))  # and what each key sees of it

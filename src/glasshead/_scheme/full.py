@@ -7,23 +7,22 @@ from collections.abc import Iterator
 import numpy as np
 
 from .._errors import BudgetExceeded
-from .._meter import ValueMeter
+from .._meter import Meter
 from .._models.factors import numerical_rank
 from .measured import Measured, from_matrix
 
-BLOCK_SCORES = 2**15  # scores asked for between two looks at what is known
 TUNING = 4  # columns after which the scale is settled, where a column has enough scores to tell
 ENOUGH = 8
 
 
-def full(meter: ValueMeter) -> Measured:
+def full(meter: Meter) -> Measured:
     """All of W, bounded by the meter's intervals."""
     keys, queries = meter.keys, meter.queries
     scores = np.empty((len(queries), len(keys)))
     width = np.empty_like(scores)
     drift = np.empty(len(queries))
     meters = [meter]
-    for part in blocks(len(queries), len(keys)):
+    for part in blocks(len(queries), max(1, meter.batch // len(keys))):
         try:
             block = meter.columns(queries.vectors[part], keys.vectors)
         except BudgetExceeded as error:
@@ -42,8 +41,7 @@ def full(meter: ValueMeter) -> Measured:
     return from_matrix(W, bound, numerical_rank(np.linalg.svd(W, compute_uv=False), len(W), bound))
 
 
-def blocks(columns: int, scores_each: int) -> Iterator[slice]:
+def blocks(columns: int, step: int) -> Iterator[slice]:
     yield slice(0, min(TUNING, columns))
-    step = max(1, BLOCK_SCORES // scores_each)
     for start in range(TUNING, columns, step):
         yield slice(start, min(start + step, columns))

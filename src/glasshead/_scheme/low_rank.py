@@ -10,17 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from .._errors import BudgetExceeded
-from .._meter import ValueMeter
+from .._meter import Meter
 from .columns import Columns
 from .full import ENOUGH, TUNING
 from .measured import Measured, from_matrix
 from .outside import CONFIDENCE, LOOKS, look, news, spread
 
-CAREFUL = 64  # up to this rank every column is tested, beyond it one in every (rank / CAREFUL)
-
 
 def low_rank(
-    meter: ValueMeter, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    meter: Meter, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
 ) -> Measured:
     """W of unknown rank, or of rank at most `rank`; to within `accuracy`, or as well as can be."""
     columns = Columns(meter)
@@ -60,7 +58,7 @@ def search(columns: Columns, rng: np.random.Generator, accuracy: float | None) -
         enough = 0.0 if accuracy is None else accuracy / (2 * spread(d, k))
         first = meter.columns(meter.queries.vectors[k : k + 1], meter.keys.vectors[: k + 1])
         seen, noise = news(columns, first)
-        more = 1 + k // CAREFUL
+        more = 1 + k // meter.careful
         if seen <= max(noise, enough):
             seen, noise, hidden = look(columns, columns.span()[0], rng, enough)
             if seen <= max(noise, enough):

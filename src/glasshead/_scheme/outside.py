@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._meter import Scores, ValueMeter
+from .._meter import Meter, Scores
 from .columns import Columns
 
 LOOKS = 8
@@ -29,14 +29,7 @@ def news(columns: Columns, first: Scores) -> tuple[float, float]:
     mix = np.append(np.linalg.solve(seen[:k].T, -seen[k]), 1.0)
     length = float(np.linalg.norm(mix @ keys))
     noise = np.abs(mix) @ first.halfwidth[0] + meter.rounding(columns.W_norm) * np.abs(mix).sum()
-    return abs(float(mix @ first.t[0])) / length, realistic(meter, float(noise)) / length
-
-
-def realistic(meter: ValueMeter, noise: float) -> float:
-    """Rounding errors are no adversaries: a sum of d of them stays far below its bound. A tolerance may be one."""
-    if meter.oracle.tolerance or meter.oracle.rtol:
-        return noise
-    return noise * min(1.0, 4 / np.sqrt(meter.oracle.dim))
+    return abs(float(mix @ first.t[0])) / length, meter.likely(float(noise)) / length
 
 
 def look(columns: Columns, U: np.ndarray, rng: np.random.Generator, enough: float = 0.0) -> tuple[float, float, float]:
@@ -50,16 +43,16 @@ def look(columns: Columns, U: np.ndarray, rng: np.random.Generator, enough: floa
     a /= np.linalg.norm(a, axis=1, keepdims=True)
     b /= np.linalg.norm(b, axis=1, keepdims=True)
     keys, mix = columns.meter.pairs(a, rng)
-    meter = columns.meter.suited(keys)
+    meter = columns.meter.suited(keys).sharper()
     seen, noise = one_by_one(meter, columns.W_norm, b[:1], keys[:1], mix[:1])
-    if seen[0] > max(realistic(meter, noise[0]), enough):
-        return float(seen[0]), realistic(meter, float(noise[0])), np.inf
+    if seen[0] > max(meter.likely(float(noise[0])), enough):
+        return float(seen[0]), meter.likely(float(noise[0])), np.inf
     rest = one_by_one(meter, columns.W_norm, b[1:], keys[1:], mix[1:])
     rms, bound = (float(np.sqrt(np.mean(np.append(*both) ** 2))) for both in zip((seen, noise), rest, strict=True))
-    return rms, realistic(meter, bound), spread(d, U.shape[1]) * (rms + bound)
+    return rms, meter.likely(bound), spread(d, U.shape[1]) * (rms + bound)
 
 
-def one_by_one(meter: ValueMeter, W_norm: float, b: np.ndarray, keys: np.ndarray, mix: np.ndarray):
+def one_by_one(meter: Meter, W_norm: float, b: np.ndarray, keys: np.ndarray, mix: np.ndarray):
     """`|a . W b|` for each a that `mix` combines from two keys, and its error."""
     scores = meter.columns(b, keys)
     seen = np.abs(np.einsum("nk,nk->n", mix, scores.t))

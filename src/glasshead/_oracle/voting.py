@@ -1,0 +1,43 @@
+"""Answers that may be wrong, each time anew, made right by asking again."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .base import Oracle, Wrapper
+
+DOUBT = 1e-9  # the probability that an answer is still wrong
+
+
+class Voting(Wrapper):
+    """Asks every query until yes or no is ahead by so many votes that flips do not explain it.
+
+    With answers wrong with probability p at most, a lead of m comes about the wrong way round with probability below
+    `(p / (1 - p))^m` (Wald's sequential test), after `m / (1 - 2p)` votes on average: 12.5 votes at p = 0.1.
+    """
+
+    flips = 0.0  # type: ignore[assignment]
+    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
+
+    def __init__(self, inner: Oracle):
+        super().__init__(inner)
+        self.decided = 0
+        odds = (1 - inner.flips) / inner.flips if inner.flips > 0 else math.inf
+        self.lead = max(1, math.ceil(-math.log(DOUBT) / math.log(odds)))
+
+    @property
+    def confidence(self) -> float:
+        """That all answers given so far are right."""
+        return max(0.0, 1 - DOUBT * self.decided) if self.inner.flips > 0 else 1.0
+
+    def __call__(self, X):
+        ahead, undecided = np.zeros(len(X), int), np.arange(len(X))
+        while len(undecided):
+            # No fewer votes than are missing can decide, so they go out together.
+            again = np.repeat(undecided, self.lead - np.abs(ahead[undecided]))
+            np.add.at(ahead, again, np.where(self.inner(X[again]), 1, -1))
+            undecided = undecided[np.abs(ahead[undecided]) < self.lead]
+        self.decided += len(X)
+        return ahead > 0
