@@ -40,7 +40,7 @@ def limits(found: dict[str, Any]) -> str:
     corner = found["accuracy"]["corner"]
     boxes, above = (sum(row[key] for row in corner) for key in ("boxes", "above_1e-10"))
     worst = max(row["error"] for row in corner)
-    what = f"error of W, biases where it is hardest (W of 1000, both tenfold), {boxes} more boxes, {above} of them above"
+    what = f"error of W, biases where it is hardest (W of 1000, both tenfold), {boxes} more boxes, {above} above"
     lines.append((what, short(worst), short(found["accuracy"]["limits"]["biased"]), above == 0))
     rows = rows + corner
     extra, allowed = max(row["extra"] for row in rows), found["accuracy"]["limits"]["extra"]
