@@ -34,7 +34,7 @@ test: $(VENV)/.test  ## run the whole test suite
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.lint  ## ruff and pyright
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright --project pyproject.toml
 
 format: $(VENV)/.lint  ## let ruff tidy the code
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
