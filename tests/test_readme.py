@@ -29,10 +29,10 @@ def test_says_what_was_measured():
 
 @pytest.mark.parametrize("name", BENCHES)
 def test_every_limit_is_met(name):
-    """But one, which the README marks: with both biases at their largest a few boxes in a thousand end above 1e-10."""
+    """But one, which the README marks: with both biases at their largest one box in thousands ends above 1e-10."""
     missed = list(BENCHES[name].broken(readme.results()[name]))
     assert [
-        sentence for sentence in missed if not re.match(r"biased, d = \d+: error [123](\.\d+)?e-10 ", sentence)
+        sentence for sentence in missed if not re.match(r"biased, d = \d+: error [12](\.\d+)?e-10 ", sentence)
     ] == []
     assert not missed or "(missed)" in readme.README.read_text()
 
