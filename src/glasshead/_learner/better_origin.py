@@ -31,7 +31,9 @@ def from_a_better_origin(meter: ValueMeter, first: Measured, rng: np.random.Gene
         return meter, first
     ground = abs(values.bias) + far * v_norm
     clutter = float(np.linalg.norm(meter.key_bias) + np.linalg.norm(W) * far)
-    moved_values = replace(values, bias=values.bias + float(origin @ values.v), ground=ground)
+    unsure = far * float(np.sqrt(meter.oracle.dim)) * values.entry_error(meter.oracle)
+    bias = values.bias + float(origin @ values.v)
+    moved_values = replace(values, bias=bias, ground=ground, unsure=unsure)
     keys = cone(values.v / v_norm, rng)
     product = SCORE / float(np.sqrt(np.mean((keys.vectors @ W @ queries.vectors.T) ** 2)))
     # The answers' rounding costs (ground / |v| + kappa) / rho, that of the cancelled key bias clutter * rho.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._meter import ValueMeter
+from .._meter import Scores, ValueMeter
 from .._meter.frame import Frame, cone
 from .._meter.lever import longest
 from .._meter.scale import PILOTS as LATER
@@ -24,12 +24,15 @@ def look_for_key_bias(meter: ValueMeter) -> tuple[bool, float]:
     The longest keys show even a small one. Where only rounding could hide it two of them do; where answers come with a
     tolerance all d are asked, so that the second number is a true bound.
     """
-    oracle, exact = meter.oracle, meter.oracle.tolerance == meter.oracle.rtol == 0
-    keys, rho = meter.keys.vectors[: DETECTIONS if exact else None], longest(meter.oracle)
-    _, lo, hi = meter.read(np.zeros((1, oracle.dim)), rho * keys[None])
-    furthest = np.maximum(np.abs(lo), np.abs(hi))[0] / rho
-    unseen = HIDES * np.sqrt(oracle.dim) * furthest.max() if exact else meter.keys.gain * np.linalg.norm(furthest)
-    return bool(np.any((lo > 0) | (hi < 0))), float(unseen)
+    oracle, zero = meter.oracle, np.zeros((1, meter.oracle.dim))
+    keys = longest(oracle) * meter.keys.vectors[: DETECTIONS if oracle.exact else None]
+    s, lo, hi = meter.read(zero, keys[None])
+    if oracle.exact:
+        unseen = HIDES * np.sqrt(oracle.dim) * np.maximum(np.abs(lo), np.abs(hi)).max()
+    else:
+        errors = meter.errors(zero, keys, (s, lo, hi), np.ones_like(s))
+        unseen = np.linalg.norm(meter.keys.inverse @ s[0]) + errors.through(meter.keys)
+    return bool(np.any((lo > 0) | (hi < 0))), float(unseen / longest(oracle))
 
 
 def pilots_for(keys: Frame) -> int:
@@ -76,10 +79,11 @@ def scale_or_refuse(meter: ValueMeter, pilot: Pilot, cap: float, target: float =
 
 
 def read_key_bias(meter: ValueMeter, rho: float) -> ValueMeter:
-    keys = meter.keys
-    s, lo, hi = meter.logits(np.zeros((1, meter.oracle.dim)), rho * keys.vectors[None])
+    keys, zero = meter.keys, np.zeros((1, meter.oracle.dim))
+    logits, shrunk = meter.logits(zero, rho * keys.vectors[None])
+    s, lo, hi = logits
+    errors = meter.errors(zero, rho * keys.vectors, logits, shrunk) if meter.splits else Scores(s, lo, hi).errors
     key_bias = keys.inverse @ s[0] / rho
-    width = np.linalg.norm(np.maximum(hi - s, s - lo)) / rho
     size = meter.clutter + float(np.linalg.norm(key_bias))
     rounding = 4 * (meter.oracle.dim + 4) * meter.oracle.roundoff * size * np.sqrt(len(keys))
-    return replace(meter, key_bias=key_bias, key_bias_error=float(keys.gain * (width + rounding)))
+    return replace(meter, key_bias=key_bias, key_bias_error=errors.through(keys) / rho + float(keys.gain * rounding))

@@ -10,19 +10,25 @@ import numpy as np
 from .._oracle import Oracle
 from .._types import Float
 from .frame import Frame
+from .shared import Errors, each_its_own
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores `a^T W b` and the interval each is known to lie in."""
+    """Scores `a^T W b` and the interval each is known to lie in; where a meter knows more, how far they are off together."""
 
     t: Float[np.ndarray, "m n"]
     lo: Float[np.ndarray, "m n"]
     hi: Float[np.ndarray, "m n"]
+    joint: Errors | None = None
 
     @property
     def halfwidth(self) -> np.ndarray:
         return np.maximum(self.hi - self.t, self.t - self.lo)
+
+    @property
+    def errors(self) -> Errors:
+        return self.joint or each_its_own(self.halfwidth)
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
+from scipy.special import expit
 
 from .._errors import Evidence, TargetMismatch
 from .._oracle import Oracle
@@ -20,6 +21,7 @@ from .lever import longest
 from .logit import Interval, beyond, logit
 from .scale import TARGET
 from .scores import Scores
+from .shared import Errors, Readings, one_after_the_other, split_errors
 from .values import Values
 from .visible import inside, pairs
 
@@ -98,7 +100,7 @@ class ValueMeter:
 
     def likely(self, noise: float) -> float:
         """Rounding errors are no adversaries: a sum of d of them stays far below its bound. A tolerance may be one."""
-        if self.oracle.tolerance or self.oracle.rtol:
+        if not self.oracle.exact:
             return noise
         return noise * min(1.0, 4 / np.sqrt(self.oracle.dim))
 
@@ -114,44 +116,57 @@ class ValueMeter:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
         m, d = B.shape
         n = A.shape[-2]
-        out = Scores(*np.empty((3, m, n)))
+        t, lo, hi = np.empty((3, m, n))
+        joint: list[Errors] = []
         width = max(1, BLOCK_BYTES // max(1, 16 * n * d))
-        if n == 0:
-            return out
-        for start in range(0, m, width):
+        for start in range(0, m if n else 0, width):
             part = slice(start, min(m, start + width))
             keys = self.rho * (A if A.ndim == 2 else A[part])
-            block = self._measure(self.kappa * B[part], np.broadcast_to(keys, (part.stop - start, n, d)))
-            for whole, piece in zip((out.t, out.lo, out.hi), block, strict=True):
-                whole[part] = piece
-        return out
+            q, scale = self.kappa * B[part], self.rho * self.kappa
+            logits, shrunk = self.logits(q, np.broadcast_to(keys, (len(q), n, d)))
+            offset = 0.0 if self.key_bias is None else keys @ self.key_bias
+            t[part], lo[part], hi[part] = ((end - offset) / scale for end in logits)
+            if self.splits and A.ndim == 2:
+                joint.append(self.errors(q, keys, logits, shrunk).over(scale))
+        return Scores(t, lo, hi, one_after_the_other(joint) if joint else None)
 
-    def _measure(self, q: np.ndarray, keys: np.ndarray) -> Interval:
-        offset = 0.0 if self.key_bias is None else keys @ self.key_bias
-        s, lo, hi = self.logits(q, keys)
-        scale = self.rho * self.kappa
-        return (s - offset) / scale, (lo - offset) / scale, (hi - offset) / scale
+    @property
+    def splits(self) -> bool:
+        """Whether errors come from a promise, which an adversary may use up, and are worth taking apart."""
+        return self.values.along and self.values.ground == 0
 
-    def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> Interval:
+    def errors(self, q: np.ndarray, keys: np.ndarray, logits: Interval, shrunk: np.ndarray) -> Errors:
+        """How far logits read with these query tokens, and key tokens as long as `shrunk` says, are off together."""
+        s, lo, hi = logits
+        swing = shrunk * (keys @ self.values.v)
+        norms = np.linalg.norm(q, axis=1)[:, None], shrunk * np.linalg.norm(keys, axis=1)
+        size = np.abs(self.values.bias + (q @ self.values.v)[:, None] + swing * expit(s * shrunk))
+        readings = Readings(q, keys, s, np.maximum(hi - s, s - lo), shrunk)
+        return split_errors(self.oracle, self.values, readings, self._alone(size, *norms), *self._errors(size, *norms))
+
+    def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[Interval, np.ndarray]:
         """`k.(W q + key_bias)` for query tokens `q (m, d)` and key tokens `k` in `keys (m, n, d)`, with its interval.
 
-        Logits are linear in the key: one that saturates is asked again with the key shortened, and scaled back.
+        Logits are linear in the key: one that saturates is asked again with the key shortened, and scaled back. Also says
+        how much shorter the key was, or 0 where the logit comes from more than one reading.
         """
         s, lo, hi = interval = self.read(q, keys)
         width = hi - lo
         outlier = OUTLIER * np.sqrt(max(16, s.shape[1])) * np.median(width)
         row, col = np.nonzero(beyond(interval, self.saturated) | (width > outlier) & (np.abs(s) > 3))
+        shrunk = np.ones_like(s)
         shrink, seen = np.ones(len(row)), s[row, col]
         for _ in range(MAX_REASKS):
             if len(row) == 0:
-                return s, lo, hi
+                return (s, lo, hi), shrunk
             shrink *= 1.5 / np.clip(np.abs(seen), 3.0, 20 * self.saturated)
-            again = self.read(q[row], (shrink[:, None] * keys[row, col])[:, None])
-            seen, low, high = (r[:, 0] / shrink for r in again)
+            reading = self.read(q[row], (shrink[:, None] * keys[row, col])[:, None])
+            seen, low, high = (end[:, 0] / shrink for end in reading)
             # Both readings hold, so the logit lies in both intervals.
             lo[row, col], hi[row, col] = np.maximum(lo[row, col], low), np.minimum(hi[row, col], high)
             s[row, col] = np.clip(seen, lo[row, col], hi[row, col])
-            still = beyond(again, self.saturated)[:, 0]
+            shrunk[row, col] = np.where(s[row, col] == seen, shrink, 0.0)
+            still = beyond(reading, self.saturated)[:, 0]
             row, col, shrink, seen = row[still], col[still], shrink[still], (seen * shrink)[still]
         return self.refuse_saturation(q[row[0]], keys[row[0], col[0]])
 
@@ -177,20 +192,25 @@ class ValueMeter:
         swing = shared @ self.values.v
         signal = y - (self.values.bias + q @ self.values.v)[:, None]
         flip = np.where(swing < 0, -1.0, 1.0)
-        errors = self._errors(answers, np.linalg.norm(q, axis=-1)[:, None], np.linalg.norm(shared, axis=-1))
+        size = np.reshape(self.values.size(answers), (m, -1))
+        errors = self._errors(size, np.linalg.norm(q, axis=-1)[:, None], np.linalg.norm(shared, axis=-1))
         interval, impossible = logit(signal * flip, np.broadcast_to(swing * flip, signal.shape), *errors)
         if impossible.any():
             self._refuse(impossible, signal / swing, X)
         return interval
 
-    def _errors(self, answers, q_norm, key_norm) -> tuple[np.ndarray, np.ndarray]:
+    def _errors(self, size, q_norm, key_norm) -> tuple[np.ndarray, np.ndarray]:
         """How far the signal and its full swing may be off: the promise, rounding, and the errors of v and bias."""
         values, u, d = self.values, self.oracle.roundoff, self.oracle.dim
-        v_norm, entry = np.linalg.norm(values.v), np.sqrt(d) * values.entry_error(self.oracle)
-        rounding = u * ((d + 8) * (key_norm + 2 * q_norm) * v_norm + 4 * values.backdrop)
-        promise = np.reshape(values.promise(self.oracle, values.size(answers)), (len(q_norm), -1))
-        answer = promise + rounding + values.bias_error(self.oracle) + q_norm * entry
-        return answer, key_norm * (entry + u * (d + 2) * v_norm)
+        v_norm, of_v = np.linalg.norm(values.v), np.sqrt(d) * values.entry_error(self.oracle)
+        answer = self._alone(size, q_norm, key_norm) + values.bias_error(self.oracle) + q_norm * of_v
+        return answer, key_norm * (of_v + u * (d + 2) * v_norm)
+
+    def _alone(self, size, q_norm, key_norm) -> np.ndarray:
+        """What of the signal's error comes with an answer of that size alone."""
+        values, u, d = self.values, self.oracle.roundoff, self.oracle.dim
+        rounding = u * ((d + 8) * (key_norm + 2 * q_norm) * np.linalg.norm(values.v) + 4 * values.backdrop)
+        return values.promise(self.oracle, size) + rounding
 
     def _refuse(self, impossible, alpha, X) -> NoReturn:
         where = np.flatnonzero(impossible)[0]

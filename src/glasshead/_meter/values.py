@@ -17,7 +17,9 @@ class Values:
     bias: float
     step: float
     readout: np.ndarray | None = None
-    ground: float = 0.0  # the largest term that cancels inside the box, where that is more than the bias
+    ground: float = 0.0  # the largest term that cancels inside the box, where that is more than the bias,
+    unsure: float = 0.0  # and by how much the bias may be off for being one at another origin
+    along: bool = False  # whether v was read once more along its own direction
 
     @property
     def backdrop(self) -> float:
@@ -36,13 +38,38 @@ class Values:
         return (spread * oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol)
 
     def bias_error(self, oracle: Oracle) -> float:
-        return float(self.promise(oracle, self.backdrop) + 2 * oracle.roundoff * self.backdrop)
+        return float(self.promise(oracle, self.backdrop) + 2 * oracle.roundoff * self.backdrop) + self.unsure
 
     def entry_error(self, oracle: Oracle) -> float:
-        """The largest error of an entry of v."""
-        largest = float(np.abs(self.v).max())
-        promise = float(self.promise(oracle, largest * self.step + self.backdrop))
-        return (promise + self.bias_error(oracle) + rounding(oracle, largest, self.backdrop, self.step)) / self.step
+        """The largest error of an entry of v; that of all of v is at most `sqrt(d)` times as large."""
+        largest, d = float(np.abs(self.v).max()), len(self.v)
+        each = float(self.promise(oracle, largest * self.step + self.backdrop))
+        entry = (each + self.bias_error(oracle) + rounding(oracle, largest, self.backdrop, self.step)) / self.step
+        if not self.along:
+            return entry
+        length = (self.along_error(oracle) + self.bias_error(oracle)) / self.step + self.rounding(oracle)
+        return float(np.hypot(entry, length / np.sqrt(d)))
+
+    # The same in its parts, for a v that was read once more along itself.
+
+    def along_error(self, oracle: Oracle) -> float:
+        """`step` times the error of v along itself, that of the bias and rounding left aside,"""
+        return float(self.promise(oracle, float(np.linalg.norm(self.v)) * self.step + self.backdrop))
+
+    def across_error(self, oracle: Oracle) -> float:
+        """and of all of it across."""
+        return float(np.linalg.norm(self.promise(oracle, np.abs(self.v) * self.step + self.backdrop)))
+
+    @property
+    def per_bias(self) -> np.ndarray:
+        """How v moves with the bias it is read against."""
+        u = self.v / np.linalg.norm(self.v)
+        return -(1 - u.sum() * u + u) / self.step
+
+    def rounding(self, oracle: Oracle) -> float:
+        """A bound on what rounding does to v."""
+        v_norm = float(np.linalg.norm(self.v))
+        return float(np.sqrt(len(self.v) + 1) * rounding(oracle, v_norm, self.backdrop, self.step) / self.step)
 
 
 def rounding(oracle: Oracle, largest: float, backdrop: float, step: float) -> float:

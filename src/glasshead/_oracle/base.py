@@ -26,6 +26,11 @@ class Oracle:
     stage: str = ""  # what the learner is doing, for progress bars
 
     @property
+    def exact(self) -> bool:
+        """Whether answers are promised to be right up to rounding."""
+        return self.tolerance == self.rtol == 0
+
+    @property
     def roundoff(self) -> float:
         """The unit roundoff of the box's numbers, 2^-53 for float64."""
         return 2.0**-53

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._errors import BudgetExceeded
 from .._meter import Meter
+from .._meter.shared import one_after_the_other
 from .._models.factors import numerical_rank
 from .measured import Measured, from_matrix
 
@@ -19,8 +20,8 @@ def full(meter: Meter) -> Measured:
     """All of W, bounded by the meter's intervals."""
     keys, queries = meter.keys, meter.queries
     scores = np.empty((len(queries), len(keys)))
-    width = np.empty_like(scores)
     drift = np.empty(len(queries))
+    errors = []
     meters = [meter]
     for part in blocks(len(queries), max(1, meter.batch // len(keys))):
         try:
@@ -29,16 +30,17 @@ def full(meter: Meter) -> Measured:
             error.known |= {"b": queries.vectors[: part.start], "W_b": scores[: part.start] @ keys.inverse.T}
             error.needed = (len(queries) - part.start) * len(keys)
             raise
-        scores[part], width[part], drift[part] = block.t, block.halfwidth, meter.drift
+        scores[part], drift[part] = block.t, meter.drift
+        errors.append(block.errors)
         if part.start == 0 and len(keys) >= ENOUGH:
             meter = meter.tuned(block.t, block.halfwidth)
             meters.append(meter)
     W = keys.inverse @ scores.T @ queries.inverse.T
     # W = K^-1 T B^-T: errors of the scores grow by the two gains; one that all columns share lands along B^-1 1.
-    rounding = max(m.rounding(float(np.linalg.norm(W))) for m in meters) * np.sqrt(width.size)
+    rounding = max(m.rounding(float(np.linalg.norm(W))) for m in meters) * np.sqrt(scores.size)
     shared = float(np.linalg.norm(queries.inverse @ drift)) if np.isfinite(drift).all() else np.inf
-    bound = float(keys.gain * queries.gain * (np.linalg.norm(width) + rounding) + shared)
-    return from_matrix(W, bound, numerical_rank(np.linalg.svd(W, compute_uv=False), len(W), bound))
+    bound = one_after_the_other(errors).through(keys, queries) + keys.gain * queries.gain * rounding + shared
+    return from_matrix(W, float(bound), numerical_rank(np.linalg.svd(W, compute_uv=False), len(W), bound))
 
 
 def blocks(columns: int, step: int) -> Iterator[slice]:

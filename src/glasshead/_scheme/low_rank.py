@@ -44,7 +44,7 @@ def take(columns: Columns, count: int, first=None) -> None:
     columns.measure(count, first)
     doubled = any(before < TUNING * 2**k <= len(columns) for k in range(4))
     if doubled and columns.meter.oracle.dim >= ENOUGH:
-        columns.meter = columns.meter.tuned(columns.scores, columns.width)
+        columns.meter = columns.meter.tuned(columns.scores, columns.noise)
 
 
 def search(columns: Columns, rng: np.random.Generator, accuracy: float | None) -> float:
@@ -76,20 +76,30 @@ def inside(
     confidence = 1.0 if hidden is None or k == len(queries) else CONFIDENCE
     if k == len(queries) or r == 0:
         padded = np.pad(Y, ((0, 0), (0, len(queries) - k)))
-        whole = from_matrix(padded @ queries.inverse.T, queries.gain * error + (hidden or 0.0), r)
+        known = columns.whole_error if k == len(queries) else queries.gain * error
+        whole = from_matrix(padded @ queries.inverse.T, known + (hidden or 0.0), r)
         return Measured(whole.left, None, whole.rank, whole.bound, confidence)
     frame = meter.frame(U, rng, exact)
     meter = meter.suited(frame.vectors).tuned(frame.vectors @ Y)
     block = meter.columns(queries.vectors[k:], frame.vectors)
     coordinates = np.concatenate([U.T @ Y, U.T @ frame.inverse @ block.t.T], axis=1)
-    each = np.linalg.norm(block.halfwidth, axis=1) + np.sqrt(r) * (meter.rounding(columns.W_norm) + meter.drift)
-    if hidden is None:
-        # A column y in the true span has coefficients up to |y| / s_min on the measured ones, whose error it shares.
-        share = error / (s[-1] - error) if s[-1] > error else np.inf
-        outside = float(share * np.linalg.norm(coordinates[:, k:]))
-    else:
-        outside = hidden
+    each = np.sqrt(block.t.size) * meter.rounding(columns.W_norm) + np.sqrt(len(block.t)) * meter.drift
+    inner = block.errors.through(frame) + frame.gain * each
     # What lies outside is missing, and is seen by keys that reach outside as well.
     stray = 1 + frame.gain * float(np.linalg.norm(frame.vectors - frame.vectors @ U @ U.T))
-    bound = queries.gain * (np.hypot(error, frame.gain * np.linalg.norm(each)) + stray * outside)
+    outside = shared_with(coordinates[:, :k], coordinates[:, k:], error, inner) if hidden is None else hidden
+    bound = queries.gain * (np.hypot(error, inner) + stray * outside)
     return Measured(U, coordinates @ queries.inverse.T, r, float(bound), confidence)
+
+
+def shared_with(measured: np.ndarray, others: np.ndarray, error: float, inner: float) -> float:
+    """How far the other columns can leave the span, given that they are true combinations of the measured ones.
+
+    If `others = measured @ C`, they leave it by `||E C||`, E the error of the measured columns. That of the coordinates
+    moves C by the usual perturbation bound for linear systems.
+    """
+    least = float(np.linalg.svd(measured, compute_uv=False)[-1])
+    if least <= error:
+        return np.inf
+    C = np.linalg.lstsq(measured, others, rcond=None)[0]
+    return error * (float(np.linalg.norm(C, 2)) + inner / least) / (1 - error / least)
