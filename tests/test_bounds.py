@@ -64,7 +64,9 @@ def bound_over_error(target: gh.Attention, name: str, seed: int, rank: int | Non
         found = gh.recover(oracle, rank=rank, seed=seed)
     except (gh.AccuracyUnreachable, gh.NotIdentifiable):
         return None
-    assert found.confidence == 1.0 and found.bound is not None and found.bound_v is not None
+    assert found.confidence == 1.0
+    assert found.bound is not None
+    assert found.bound_v is not None
     assert np.linalg.norm(found.model.v - target.v) <= found.bound_v
     error = np.linalg.norm(found.model.W - target.W)
     assert error <= found.bound, (name, target.dim, seed)

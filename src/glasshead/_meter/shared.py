@@ -5,9 +5,9 @@ not each in its own. To first order, with `signal = sigma swing` and `rest = swi
 
     (e - e_0 - q.dv) (1/signal + 1/rest) - key.dv / rest,
 
-where e is the error of its own answer, e_0 that of the bias and dv that of v. The entries of v were read one by one, and
-v once more along its own direction u, all against the same bias: `step dv = P e_v + u e_1 - e_0 (P 1 + u)`, where P
-projects across u.
+where e is the error of its own answer, e_0 that of the bias and dv that of v. The entries of v were read one by one,
+and v once more along its own direction u, all against the same bias: `step dv = P e_v + u e_1 - e_0 (P 1 + u)`, where
+P projects across u.
 """
 
 from __future__ import annotations

@@ -147,8 +147,8 @@ class ValueMeter:
     def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[Interval, np.ndarray]:
         """`k.(W q + key_bias)` for query tokens `q (m, d)` and key tokens `k` in `keys (m, n, d)`, with its interval.
 
-        Logits are linear in the key: one that saturates is asked again with the key shortened, and scaled back. Also says
-        how much shorter the key was, or 0 where the logit comes from more than one reading.
+        Logits are linear in the key: one that saturates is asked again with the key shortened, and scaled back. Also
+        says how much shorter the key was, or 0 where the logit comes from more than one reading.
         """
         s, lo, hi = interval = self.read(q, keys)
         width = hi - lo
