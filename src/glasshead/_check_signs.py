@@ -17,6 +17,8 @@ from ._oracle import Oracle, Voting
 SAFE = 2.0  # times the error bounds: what a predicted value must be to be held against the box
 TRIES = 64  # sequences drawn until two of them are answered differently
 HALVINGS = 60
+FLAT = 0.25  # scores of tokens of that length are certainly below a quarter
+TINY = 2.0**-512
 
 QUERIES = len(LENGTHS) * 2 * EACH
 
@@ -47,8 +49,15 @@ def fresh(oracle: Oracle, learned: Learned, length: int, count: int, rng: np.ran
     """Random sequences around the point of the plane `f = 0` that is nearest to zero."""
     head = learned.model
     center = -float(head.bias) * head.v
-    size = min(token_size(learned, longest(oracle)), longest(oracle) - float(np.linalg.norm(center)))
+    reach = longest(oracle) - float(np.linalg.norm(center))
+    size = min(flat_size(learned) if learned.rank == 0 else token_size(learned, reach), reach)
     return center + size * unit_scale(rng.standard_normal((count, length, oracle.dim)))
+
+
+def flat_size(learned: Learned) -> float:
+    """Where every score is 0: tokens so long that one which is not would show, as far as the bounds rule it out."""
+    of_bias = float(np.linalg.norm(learned.model.key_bias)) + learned.bound_key_bias
+    return FLAT * min(1 / max(learned.bound, TINY) ** 0.5, 1 / max(of_bias, TINY))
 
 
 def edge(oracle: Oracle, learned: Learned, length: int, rng: np.random.Generator) -> np.ndarray:

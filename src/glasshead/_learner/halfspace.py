@@ -20,7 +20,8 @@ from .._oracle.translated import Translated
 HALF = 2.0**-11  # unit roundoff of float16, which has no room for numbers much smaller than that
 LOWEST = -140  # exponent of the shortest token compared with the longest, where the plane is looked for
 LONGER = 2.0**10  # how much longer than its distance from zero the tokens are that show the plane
-ROOM = 2.0**-8  # of that distance: what must be left between the plane and the longest token
+ROOM = 2.0**-8  # of the longest token: what must be left of it beyond the plane
+FRAMES = 8  # tried in turn for a direction in which a token reaches the plane
 ROUGH = 16  # bits of v before anything else is known
 RANGE = 2.5  # times 1/sqrt(d): where the coordinates of v lie, compared with that along the mean axis
 
@@ -37,13 +38,11 @@ def find_halfspace(oracle: Oracle, rng: np.random.Generator) -> Halfspace:
         return rough(oracle, axis, min(1.0, reach), np.zeros(d), short, rng)
     if there != back:
         raise not_a_plane(short * axis, "yes", "no")
-    out = crossing_direction(oracle, np.concatenate([frame, -frame]), bool(back))
+    out = crossing_direction(oracle, frame, bool(back), rng)
     origin, offset = crossing(oracle, out, bool(back))
     near = Translated(oracle, origin)
     distance = float(np.linalg.norm(origin))
     length = min(longest(near), LONGER * distance)
-    if length < ROOM * distance:
-        raise NotIdentifiable(silent(oracle, oracle.queries, bool(back)))
     axis = mean_axis(near, frame, length)
     there, back_again = ask(near, length * np.stack([axis, -axis]))
     if not there or back_again:
@@ -63,13 +62,20 @@ def mean_axis(oracle: Oracle, frame: np.ndarray, length: float) -> np.ndarray:
     return np.where(yes, 1.0, -1.0) @ frame / np.sqrt(len(frame))
 
 
-def crossing_direction(oracle: Oracle, directions: np.ndarray, at_zero: bool) -> np.ndarray:
-    """Where a box with a bias changes its mind: the mean of all directions in which it does."""
+def crossing_direction(oracle: Oracle, frame: np.ndarray, at_zero: bool, rng: np.random.Generator) -> np.ndarray:
+    """Where a box with a bias changes its mind: the mean of all directions in which it does.
+
+    One axis of any frame has a dot product of `1/sqrt(d)` or more with v, some axis of many frames a larger one. There
+    is no better way to find a far plane: the answers on this side of it are all the same.
+    """
     start = oracle.queries
-    across = directions[ask(oracle, longest(oracle) * directions) != at_zero]
-    if len(across) == 0:
-        raise NotIdentifiable(silent(oracle, oracle.queries - start, at_zero))
-    return across.sum(axis=0) / np.linalg.norm(across.sum(axis=0))
+    for _ in range(FRAMES if oracle.max_norm is not None else 1):
+        directions = np.concatenate([frame, -frame])
+        across = directions[ask(oracle, (1 - ROOM) * longest(oracle) * directions) != at_zero]
+        if len(across):
+            return across.sum(axis=0) / np.linalg.norm(across.sum(axis=0))
+        frame = random_rotation(oracle.dim, rng)
+    raise NotIdentifiable(silent(oracle, oracle.queries - start, at_zero))
 
 
 def crossing(oracle: Oracle, direction: np.ndarray, at_zero: bool) -> tuple[np.ndarray, float]:
@@ -102,8 +108,11 @@ def refine(oracle: Oracle, space: Halfspace, width: float, rng: np.random.Genera
     """v with every coordinate within an interval of that width, or as narrow as the rounding of the box allows."""
     length = min(longest(oracle), LONGER * space.shift if space.shift > 0 else 1.0)
     blur = float(space.value_error(oracle, length)) / length
-    reach = max(2 * space.error / np.sqrt(oracle.dim), width)
-    return read_direction(oracle, space, length, reach, max(width, blur), rng)
+    width = max(width, blur)
+    if 2 * np.sqrt(oracle.dim) * (width / 2 + blur) > space.error:
+        return space  # it would not be half of what it is
+    reach = 2 * space.error / np.sqrt(oracle.dim)
+    return read_direction(oracle, space, length, reach, width, rng)
 
 
 def read_direction(
@@ -132,11 +141,12 @@ def read_direction(
 
 
 def silent(oracle: Oracle, queries: int, answer: bool) -> str:
-    reach = "" if oracle.max_norm is None else f", or |bias| >= max_norm |v| with max_norm = {oracle.max_norm:g}"
+    within = "at any length" if oracle.max_norm is None else f"up to max_norm = {oracle.max_norm:g}"
+    least = (1 - ROOM) * longest(oracle) / np.sqrt(oracle.dim)
     return (
-        f"the box says {'yes' if answer else 'no'} to every token, in {queries} directions and at any length: v = 0"
-        f"{reach}, so that longer sequences, whose values are averages, are all answered the same and nothing can be "
-        "learned; if the box answers probabilities, wrap it as gh.SignOracle(lambda X: p(X) - 0.5, dim=...)"
+        f"the box says {'yes' if answer else 'no'} to every token, in {queries} directions and {within}: v = 0, so "
+        f"that nothing depends on W, or |bias| >= {least:.3g} |v|, so that hardly any token reaches the plane where "
+        "answers change; if the box answers probabilities, wrap it as gh.SignOracle(lambda X: p(X) - 0.5, dim=...)"
     )
 
 

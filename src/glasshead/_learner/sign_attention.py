@@ -23,8 +23,9 @@ from .._oracle.translated import Translated
 from .._plan import BITS, MOST, bits_for
 from .._scheme import Measured, full, low_rank
 from .halfspace import find_halfspace, refine
+from .hidden_key_bias import could_hide, has_key_bias, pilot_scores, with_hidden
 from .learned import Learned
-from .sign_key_bias import could_hide, find_key_bias, has_key_bias, pilot_scores, with_hidden
+from .sign_key_bias import find_key_bias
 from .sign_laws import check_sign_laws
 
 SMALL = 2  # up to this dimension no rank could save a query
@@ -105,8 +106,7 @@ def _learn(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) ->
     known["v"] = meter.space.v
     meter = replace(meter, key_bias=find_key_bias(meter, rng), reach=0.0)
     oracle.stage = "reading W"
-    finer = scaled(meter, *pilot_scores(meter, rng)[1:], goal)
-    meter = refined(finer, rng) if finer.bits > meter.bits else finer
+    meter = refined(scaled(meter, *pilot_scores(meter, rng)[1:], goal), rng)
     return learned(*read_W(meter, rng, goal), None)
 
 
@@ -119,13 +119,19 @@ def framed(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
 def scaled(meter: SignMeter, lo: np.ndarray, hi: np.ndarray, goal: Goal) -> SignMeter:
     """The meter with the range that a few scores suggest, and the bits that give the accuracy asked for."""
     reach = RANGE * float(np.sqrt(np.mean(np.maximum(np.abs(lo), np.abs(hi)) ** 2)))
-    return replace(meter, reach=reach, bits=goal.bits_of(meter.oracle.dim, reach))
+    bits, exacting = goal.bits_of(meter.oracle.dim, reach), goal.accuracy is not None
+    return replace(meter, reach=reach, bits=bits, exacting=exacting)
 
 
 def refined(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
-    """The meter with v known so well that the bits of its scores count."""
-    width = 2.0 ** (1 - meter.bits) / (SHARE * meter.oracle.dim)
-    return framed(replace(meter, space=refine(meter.oracle, meter.space, width, rng)), rng)
+    """The meter with v known so well that the bits of its scores count.
+
+    Its keys stay as they are: what is known of a key bias is known best along the keys that it was read with.
+    """
+    d = meter.oracle.dim
+    # An error e of every coordinate of v moves what a score is compared with by 2 d e / product.
+    width = 2.0 ** (1 - meter.bits) / (SHARE * d) * meter.freedom
+    return replace(meter, space=refine(meter.oracle, meter.space, width, rng))
 
 
 def read_W(meter: SignMeter, rng: np.random.Generator, goal: Goal) -> tuple[SignMeter, Measured]:

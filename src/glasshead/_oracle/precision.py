@@ -25,7 +25,7 @@ class Precision:
         self._input = ROUNDOFF[dtype.name]
         self._possible = ["bfloat16", "float16", "float32"]
         self._declared = 0.0
-        self._seen = 0
+        self._seen: set[float] = set()
 
     def see(self, answers: np.ndarray) -> None:
         if answers.dtype.kind == "f":
@@ -33,10 +33,11 @@ class Precision:
         if not self._possible:
             return
         nonzero = answers[answers != 0].astype(np.float64, copy=False)
-        self._seen += len(np.unique(nonzero))
+        if len(self._seen) < self.ENOUGH:
+            self._seen.update(np.unique(nonzero).tolist())
         self._possible = [name for name in self._possible if fits(nonzero, name)]
 
     @property
     def roundoff(self) -> float:
-        read = [ROUNDOFF[name] for name in self._possible if self._seen >= self.ENOUGH]
+        read = [ROUNDOFF[name] for name in self._possible if len(self._seen) >= self.ENOUGH]
         return max([self._input, self._declared, *read])

@@ -31,6 +31,8 @@ class SignOracle(BoxOracle):
         self.flips = real(flips, "flips", f"a probability from 0 to {MOST_FLIPS}", lambda x: 0 <= x <= MOST_FLIPS)
 
     def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
+        if answers.shape == (len(X), 1):
+            answers = answers[:, 0]
         if answers.ndim == 2 and len(answers) == len(X):
             raise OracleError(
                 f"expected one yes or no per sequence, got {answers.shape[1]} answers to each: a sign oracle reads one "
@@ -43,5 +45,5 @@ class SignOracle(BoxOracle):
             raise OracleError(f"expected bools, 0 and 1, or real numbers as answers, got dtype {answers.dtype}", X[0])
         if answers.dtype.kind == "f":
             self._check_finite(answers, X)
-            self._precision.see(answers[np.abs(answers) != 1])  # a label in floating point says nothing about digits
+            self._precision.see(answers[answers != np.rint(answers)])  # labels and counts say nothing about digits
         return answers > 0

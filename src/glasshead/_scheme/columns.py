@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._meter import Meter, Scores
+from .._meter import Meter
 from .._meter.frame import Frame
+from .._meter.in_rounds import measured_together
 from .._meter.shared import Errors, one_after_the_other, side_by_side
+from .begun import Begun
 
 
 class Columns:
@@ -55,19 +57,30 @@ class Columns:
         errors = one_after_the_other(self.errors).through(keys, queries) if self.errors else 0.0
         return float(gain * keys.gain * rounding + errors)
 
-    def measure(self, count: int, first: Scores | None = None) -> None:
-        """The next `count` columns; `first` holds what is already known of the first of them, key by key."""
-        start, keys = len(self), self.meter.keys.vectors
-        B = self.meter.queries.vectors[start : start + count]
-        if first is not None:
-            rest = self.meter.columns(B[:1], keys[first.t.shape[1] :])
-            self._add(np.c_[first.t, rest.t], side_by_side([first.errors, rest.errors]))
-            B = B[1:]
-        if len(B):
-            block = self.meter.columns(B, keys)
-            self._add(block.t, block.errors)
+    def measure(self, count: int, begun: Begun | None = None) -> None:
+        """The next `count` columns, after those begun before, which are completed."""
+        self._add(self.begin(count, len(self.meter.keys), begun))
 
-    def _add(self, scores: np.ndarray, errors: Errors) -> None:
+    def begin(self, count: int, keys: int, begun: Begun | None = None) -> Begun:
+        """Scores of the first few keys with the next `count` columns, after those begun before, which are completed.
+
+        All of it in one go: a meter that asks in rounds takes no more of them than for either.
+        """
+        meter, start = self.meter, len(self)
+        K, B = meter.keys.vectors, meter.queries.vectors
+        if begun is None:
+            return Begun(meter.columns(B[start : start + count], K[:keys]), meter)
+        ready = start + len(begun)
+        blocks = [(B[start:ready], K[begun.keys :]), (B[ready : ready + count], K[:keys])]
+        measured = measured_together(meter, blocks)
+        self._add(begun, Begun(next(measured), meter))
+        return Begun(next(measured), meter)
+
+    def _add(self, *parts: Begun) -> None:
+        """Columns of which all scores are known, part by part."""
+        if len(parts[0]) == 0:
+            return
+        scores = np.concatenate([part.scores.t for part in parts], axis=1)
         new = self.meter.keys.inverse @ scores.T
         self.Y = np.c_[self.Y, new]
         for column in new.T:
@@ -79,9 +92,10 @@ class Columns:
         fresh = self.basis[:, self.keys_on_basis.shape[1] :]
         self.keys_on_basis = np.c_[self.keys_on_basis, self.meter.keys.vectors @ fresh]
         self.scores = np.concatenate([self.scores, scores])
-        self.errors.append(errors)
-        self.measured_by += [self.meter] * len(scores)
-        self.drift = np.append(self.drift, np.full(len(scores), self.meter.drift))
+        self.errors.append(side_by_side([part.scores.errors for part in parts]))
+        worst = max((part.meter for part in parts), key=lambda meter: meter.rounding(self.W_norm))
+        self.measured_by += [worst] * len(scores)
+        self.drift = np.append(self.drift, np.full(len(scores), max(part.meter.drift for part in parts)))
 
     def span(self) -> tuple[np.ndarray, np.ndarray]:
         """An orthonormal basis of the columns and their singular values, down to their error."""

@@ -2,7 +2,8 @@
 
 A column `W b` takes d keys. The first k + 1 of them already tell whether it leaves the span of the k columns before it,
 so a column that does costs nothing extra, and the one that does not ends the search. The other d - r columns take r
-queries each: `2rd - r^2` scores in all, the number of free parameters, and a few more.
+queries each: `2rd - r^2` scores in all, the number of free parameters, and a few more. Where rounds of queries are
+dear, several columns are begun at once: the first k + m keys tell how many of the next m are new.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import numpy as np
 
 from .._errors import BudgetExceeded
 from .._meter import Meter
+from .begun import Begun
 from .columns import Columns
 from .full import ENOUGH, TUNING
 from .measured import Measured, from_matrix
 from .outside import CONFIDENCE, LOOKS, look, news, spread
+
+SHARE = 6  # at most one in so many columns is begun at once: what is begun in vain then stays near a tenth of the rest
 
 
 def low_rank(
@@ -38,33 +42,46 @@ def low_rank(
         raise
 
 
-def take(columns: Columns, count: int, first=None) -> None:
-    """Measure columns, and settle the scale while they are few: after 4 of them, 8, 16, .."""
+def take(columns: Columns, count: int, begun: Begun | None = None) -> None:
     before = len(columns)
-    columns.measure(count, first)
+    columns.measure(count, begun)
+    settle(columns, before)
+
+
+def settle(columns: Columns, before: int) -> None:
+    """Settle the scale while columns are few: after 4 of them, 8, 16, .."""
     doubled = any(before < TUNING * 2**k <= len(columns) for k in range(4))
     if doubled and columns.meter.oracle.dim >= ENOUGH:
         columns.meter = columns.meter.tuned(columns.scores, columns.noise)
 
 
+def at_once(known: int, dim: int, careful: int) -> int:
+    """How many columns to begin at once; those that turn out not to be new were begun in vain."""
+    return min(max(TUNING // careful, 1 + known // careful), max(1, dim // SHARE))
+
+
 def search(columns: Columns, rng: np.random.Generator, accuracy: float | None) -> float:
     """Columns until nothing of W is left outside their span. Returns a bound on what could still hide there."""
-    d = columns.meter.oracle.dim
-    while len(columns) < d:
-        k, meter = len(columns), columns.meter
-        if (d - k) ** 2 <= k + 1 + 2 * LOOKS:  # stopping here would save less than asking whether to stop
-            take(columns, d - k)
-            break
+    d, begun = columns.meter.oracle.dim, None
+    while True:
+        before = len(columns)
+        k = before + (len(begun) if begun else 0)
+        ahead = at_once(k, d, columns.meter.careful)
+        if (d - k) ** 2 <= ahead * (k + ahead) + 2 * LOOKS:  # stopping would save less than asking whether to stop
+            take(columns, d - k, begun)
+            return 0.0
         enough = 0.0 if accuracy is None else accuracy / (2 * spread(d, k))
-        first = meter.columns(meter.queries.vectors[k : k + 1], meter.keys.vectors[: k + 1])
-        seen, noise = news(columns, first)
-        more = 1 + k // meter.careful
-        if seen <= max(noise, enough):
-            seen, noise, hidden = look(columns, columns.span()[0], rng, enough)
-            if seen <= max(noise, enough):
+        begun = columns.begin(ahead, k + ahead, begun)
+        settle(columns, before)
+        seen, noise = news(columns, begun)
+        new = int(np.sum(seen > max(noise, enough)))
+        if new < ahead:
+            if new:
+                take(columns, 0, begun[:new])
+            more, noise, hidden = look(columns, columns.span()[0], rng, enough)
+            if more <= max(noise, enough):
                 return hidden
-        take(columns, min(d - k, more), first)
-    return 0.0
+            begun = begun[new : new + 1 + k // SHARE]  # what is left is faint: it may not take many more columns
 
 
 def inside(

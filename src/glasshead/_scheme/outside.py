@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._meter import Meter, Scores
+from .._meter import Meter
+from .begun import Begun
 from .columns import Columns
 
 LOOKS = 8
@@ -19,17 +20,20 @@ def spread(dim: int, rank: int) -> float:
     return float(HIDES * np.sqrt(dim * (dim - rank)))
 
 
-def news(columns: Columns, first: Scores) -> tuple[float, float]:
-    """How much of a new column, of which k + 1 scores are known, leaves the span of the k columns before it.
+def news(columns: Columns, begun: Begun) -> tuple[np.ndarray, float]:
+    """How much of m new columns leaves the span of the k columns before them, given k + m scores of each.
 
-    Some combination of k + 1 keys is orthogonal to that span. Returns what it sees, per unit length, and the noise.
+    Some m combinations of k + m keys are orthogonal to that span. Returns the singular values of what they see, per
+    unit length, and the noise: as many columns are new as there are singular values above it.
     """
-    meter, k = columns.meter, len(columns)
-    keys, seen = meter.keys.vectors[: k + 1], columns.keys_on_basis
-    mix = np.append(np.linalg.solve(seen[:k].T, -seen[k]), 1.0)
-    length = float(np.linalg.norm(mix @ keys))
-    noise = np.abs(mix) @ first.halfwidth[0] + meter.rounding(columns.W_norm) * np.abs(mix).sum()
-    return abs(float(mix @ first.t[0])) / length, meter.likely(float(noise)) / length
+    meter, k, n = begun.meter, len(columns), begun.keys
+    keys, seen = meter.keys.vectors[:n], columns.keys_on_basis[:n]
+    mix = np.c_[-np.linalg.solve(seen[:k].T, seen[k:].T).T, np.eye(n - k)]
+    mix /= np.linalg.norm(mix @ keys, axis=1, keepdims=True)
+    each = (begun.scores.halfwidth + meter.rounding(columns.W_norm)) @ np.abs(mix).T
+    values = np.linalg.svd(begun.scores.t @ mix.T, compute_uv=False)
+    # Errors of m columns do not line up: together they look like sqrt(m) of them, not like m.
+    return values, meter.likely(float(np.linalg.norm(each)) / np.sqrt(n - k))
 
 
 def look(columns: Columns, U: np.ndarray, rng: np.random.Generator, enough: float = 0.0) -> tuple[float, float, float]:
