@@ -1,0 +1,126 @@
+"""One circle's worth of learning: kinks, gradients, repairs, neurons, and a check of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .arcs import find_arcs
+from .check import Check, fresh
+from .circle import Kinks, find_kinks
+from .gradients import Gradients
+from .homogeneous import Circle, Homogeneous, Lifted
+from .network import Neurons, ReluNetwork, to_neurons
+from .noise import Noise
+from .pieces import Pieces
+from .repair import repair, worst_arcs
+
+AUDITS = 3
+REPAIRS = 3
+GOAL = 1e-10  # of the typical answer: what the errors of the gradients may add up to before some are repaired
+GROSS = 1e-6  # of the largest answer: more is no rounding, some step crossed a hyperplane
+HOPELESS, HOPELESS_NOISY = 1e-3, 0.3  # of the largest answer: from errors like these no repair comes back
+ACCEPTED = 1e-9  # of the largest answer, or
+NOISES, CEILING = 100.0, 1e-3  # so many noise levels, but never more than this
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The neurons that came out, how they did on fresh points, and what would have been good enough."""
+
+    neurons: Neurons
+    check: Check
+    allowed: float
+
+    @property
+    def residual(self) -> float:
+        return self.check.residual(self.neurons)
+
+    @property
+    def succeeded(self) -> bool:
+        return self.residual <= self.allowed
+
+    def network(self, g: Homogeneous) -> ReluNetwork:
+        return self.neurons.network(g, self.residual)
+
+
+class Unresolved(Exception):
+    """The kinks on this circle could not be told apart; another one may do better."""
+
+    def __init__(self, kinks: Kinks, circle: Circle):
+        super().__init__()
+        self.kinks, self.circle = kinks, circle
+
+
+def attempt(g: Homogeneous, noise: Noise, rng: np.random.Generator, picky: bool) -> Attempt:
+    """Learn from one random circle; `Unresolved` before any gradient is paid for, if `picky` at the least blur."""
+    circle = g.circle(rng)
+    kinks = find_kinks(lambda angles: g(circle.at(angles)), circle.low, circle.high, noise, rng)
+    if kinks.given_up or (kinks.blurred and picky):
+        raise Unresolved(kinks, circle)
+    g.box.known["kinks"] = len(kinks.at)
+    if isinstance(g, Lifted):
+        g.note(kinks.at)
+    noise = kinks.samples.noise
+    gradients = Gradients(g, circle, find_arcs(g, circle, kinks), rng)
+    g.box.known["unchecked"] = to_neurons(gradients.pieces(), isinstance(g, Lifted), 0.0, choose=False).network(g, None)
+    check = fresh(g, circle, noise.exact, rng)
+    check = audit(g, circle, gradients, check, noise, rng)
+    typical = float(np.sqrt(np.mean(kinks.samples.y**2)))
+    pieces, errors, check = mend(g, circle, gradients, check, noise, typical, rng)
+    return conclude(g, pieces, errors, check, noise)
+
+
+def audit(g, circle: Circle, gradients: Gradients, check: Check, noise: Noise, rng) -> Check:
+    """Look for steps that crossed a hyperplane unseen, as long as the error is larger than rounding explains."""
+    for _ in range(AUDITS if noise.exact else 0):
+        if gradients.out[1:].size == 0 or check.residual(gradients.pieces()) <= GROSS:
+            break  # nothing out of the plane to be wrong, or nothing wrong
+        if gradients.audit(noise.level, rng) == 0:
+            break
+        check = fresh(g, circle, noise.exact, rng)
+    return check
+
+
+def mend(g, circle: Circle, gradients: Gradients, check: Check, noise: Noise, typical: float, rng):
+    """Repair the gradients whose errors are predicted to matter, and more of them while the check says so."""
+    pieces, errors = gradients.pieces(), noise.level / gradients.shortest()
+    goal = max(GOAL * typical, noise.level)
+    hopeless = HOPELESS if noise.exact else HOPELESS_NOISY
+    for done in range(REPAIRS if noise.exact else 1):
+        residual = check.residual(pieces)
+        wanted = np.linalg.norm(errors) > goal if done == 0 else residual > allowed(check, noise)
+        if not wanted or residual > hopeless or len(pieces.bends) == 0:
+            break
+        arcs = worst_arcs(errors, goal / 2, noise)
+        pieces = repair(g, pieces, errors, arcs, noise, rng)
+        errors[arcs] = noise.level * np.sqrt(g.dim)
+        check = fresh(g, circle, noise.exact, rng)
+    return pieces, errors, check
+
+
+def conclude(g, pieces: Pieces, errors: np.ndarray, check: Check, noise: Noise) -> Attempt:
+    """The fewest neurons that pass the check; those of the pieces as they are, where chosen signs do not."""
+    enough = allowed(check, noise)
+    lifted, slack = isinstance(g, Lifted), 10 * float(np.linalg.norm(errors))
+    chosen = Attempt(to_neurons(pieces, lifted, slack, exact=noise.exact), check, enough)
+    if chosen.succeeded or check.residual(pieces) > enough:
+        return chosen
+    return Attempt(to_neurons(pieces, lifted, 0.0, choose=False, exact=noise.exact), check, enough)
+
+
+def allowed(check: Check, noise: Noise) -> float:
+    relative = noise.level / check.largest if check.largest > 0 else 0.0
+    return max(ACCEPTED, min(NOISES * relative, CEILING))
+
+
+def attempt_line(g: Homogeneous, noise: Noise, rng: np.random.Generator) -> Attempt:
+    """In one dimension there is no circle: the slopes on both sides of 0 are all there is."""
+    answers = g(np.array([[-1.0], [1.0]]))
+    (below, above), jump = answers, answers.sum()
+    noise = noise.with_answers(answers)
+    kinked = abs(jump) > 2 * noise.sigmas * noise.level
+    slopes, bends = ([[-below], [above]], [np.sign(jump)]) if kinked else ([[(above - below) / 2]], [])
+    pieces = Pieces(np.array(slopes), np.array(bends))
+    return conclude(g, pieces, np.full(len(slopes), noise.level), fresh(g, None, noise.exact, rng), noise)

@@ -1,0 +1,96 @@
+"""The gradient on every arc, one query for each direction out of the circle's plane.
+
+A step that crosses a hyperplane shows itself without further queries: measured across kink k, the jump comes out as
+`-J_k.x / s`, so that the step seems to end on the hyperplane exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._types import Float
+from .arcs import Arcs
+from .box import CHUNK
+from .homogeneous import Circle, Homogeneous
+from .pieces import Pieces
+
+STEP = 0.15  # of the room in the arc; a longer step is more accurate and crosses more often
+NEAR = 0.97  # of the way to a hyperplane: from here on a step is taken to have crossed it
+ROUNDS = 12
+HOPELESS = 0.25  # so many crossings after two repairs mean that the kinks are wrong
+
+
+class Gradients:
+    """Out-of-plane components `(arcs, directions)`, the signed step behind each, and how many steps may be wrong."""
+
+    def __init__(self, g: Homogeneous, circle: Circle, arcs: Arcs, rng: np.random.Generator):
+        self.g, self.circle, self.arcs = g, circle, arcs
+        self.points = circle.at(arcs.middle)
+        self.base = STEP * arcs.room
+        side = np.where(rng.random(circle.V.shape[1]) < 0.5, -1.0, 1.0)
+        self.steps = self.base[:, None] * side
+        self.out = np.zeros(self.steps.shape)
+        # J_k . x_i, from the in-plane part alone
+        self.distance = arcs.jumps @ np.array([np.cos(arcs.middle), np.sin(arcs.middle)])
+        self.ask(np.ones(self.steps.shape, bool))
+        self.crossed = self.uncross()
+
+    def ask(self, which: np.ndarray) -> None:
+        """Measure the chosen components with the present steps."""
+        rows, columns = np.nonzero(which)
+        size = max(1, CHUNK // self.g.dim)
+        for start in range(0, len(rows), size):
+            i, v = rows[start : start + size], columns[start : start + size]
+            step = self.steps[i, v]
+            answers = self.g(self.points[i] + step[:, None] * self.circle.V.T[v])
+            self.out[i, v] = (answers - self.arcs.value[i]) / step
+
+    def uncross(self) -> int:
+        """Repeat the steps that crossed a hyperplane on the safer side; the number that still do."""
+        look = np.arange(len(self.circle.V.T) if len(self.distance) else 0)
+        crossed = np.zeros(self.out.shape, bool)
+        for attempt in range(ROUNDS):
+            crossed[:, look] = np.column_stack([self._retreat(int(v), attempt) for v in look]) if len(look) else False
+            look = np.flatnonzero(crossed.any(axis=0))
+            if len(look) == 0 or (attempt >= 2 and crossed.mean() > HOPELESS):
+                break
+            self.ask(crossed)
+        return int(crossed.sum())
+
+    def _retreat(self, v: int, attempt: int) -> np.ndarray:
+        """Which arcs' steps along direction v crossed; these are shortened and turned to the safer side."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            closeness = -np.diff(self.out[:, v])[:, None] / self.distance
+        ahead, behind = np.maximum(closeness.max(axis=0), 0), np.maximum(-closeness.min(axis=0), 0)
+        steps = self.steps[:, v]
+        crossed = ~(np.where(steps > 0, ahead, behind) * np.abs(steps) < NEAR)
+        safer = np.where(ahead < behind, 1.0, -1.0)
+        room = 0.4 / np.maximum(np.minimum(ahead, behind), 1e-3)
+        retreat = safer * np.minimum(room, 3 * self.base) if attempt < ROUNDS // 2 else -0.3 * steps
+        self.steps[:, v] = np.where(crossed, retreat, steps)
+        return crossed
+
+    def audit(self, noise: float, rng: np.random.Generator) -> int:
+        """One short step on every arc, in a random direction; arcs it contradicts are measured ten times closer."""
+        U = rng.standard_normal(self.out.shape)
+        U /= np.linalg.norm(U, axis=1, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            closeness = np.abs(U @ np.diff(self.out, axis=0).T / self.distance.T).max(axis=1)
+        step = 0.3 * np.minimum(np.abs(self.steps).max(axis=1), 1 / closeness)
+        answers = self.g(self.points + step[:, None] * (U @ self.circle.V.T))
+        off = np.abs(answers - self.arcs.value - step * np.einsum("iv,iv->i", U, self.out))
+        wrong = ~(off <= 1e3 * noise)
+        self.base[wrong] *= 0.1
+        self.steps[wrong] = self.base[wrong, None] * np.sign(self.steps[wrong])
+        self.ask(np.broadcast_to(wrong[:, None], self.out.shape))
+        self.crossed = self.uncross()
+        return int(wrong.sum())
+
+    def shortest(self) -> Float[np.ndarray, "n"]:
+        """The shortest step on each arc: what the error of its gradient is inversely proportional to."""
+        return np.abs(self.steps).min(axis=1) if self.steps.shape[1] else self.base
+
+    def pieces(self) -> Pieces:
+        frame = np.column_stack([self.circle.a, self.circle.b, self.circle.V])
+        in_frame = np.hstack([self.arcs.in_plane, self.out])
+        return Pieces(np.linalg.solve(frame.T, in_frame.T).T, self.arcs.bends)

@@ -1,0 +1,133 @@
+"""One kind of function for the learner: positively homogeneous, every kink through 0.
+
+A network without biases is that already. One with biases becomes it with one more coordinate,
+`g(x, t) = t f(x / t)` for t > 0: the same neurons, their biases as one more weight each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._types import Float
+from .box import Box
+
+EDGE = 1e-6  # radians from t = 0, where x / t is infinitely long: a kink beyond x = 10^6 radii is not looked for
+
+
+@dataclass(frozen=True)
+class Circle:
+    """The half circle `cos(angle) a + sin(angle) b` from `low` to `high`, and directions `V` that lead out of it."""
+
+    a: Float[np.ndarray, "D"]
+    b: Float[np.ndarray, "D"]
+    V: Float[np.ndarray, "D out"]
+    low: float
+    high: float
+    closes: bool  # whether the other half may be asked about too
+
+    def middles(
+        self, low: Float[np.ndarray, "n"], high: Float[np.ndarray, "n"]
+    ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+        """A point on each arc, and how far from it the kinks at the ends are as directions out of the plane see them.
+
+        On a line in input space these directions resemble b, not a: what counts is the angle after a has been scaled
+        so that half of the kinks lie before 45 degrees.
+        """
+        if self.closes:
+            return (low + high) / 2, np.sin(np.minimum(high - low, np.pi / 2) / 2)
+        scale = np.median(np.abs(np.tan(high[:-1]))) if len(high) > 1 else 1.0
+        low, high = (np.arctan(np.tan(angle) / scale) for angle in (low, high))
+        angle = np.arctan(scale * np.tan((low + high) / 2))
+        longer = np.hypot(scale * np.cos(angle), np.sin(angle))
+        return angle, longer * np.sin(np.minimum(high - low, np.pi / 2) / 2)
+
+    def at(self, angles: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n D"]:
+        return np.outer(np.cos(angles), self.a) + np.outer(np.sin(angles), self.b)
+
+
+class Homogeneous(ABC):
+    """A positively homogeneous function in `dim` coordinates, with random points and circles to ask about."""
+
+    box: Box
+    dim: int
+
+    @abstractmethod
+    def __call__(self, X: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n"]: ...
+
+    @abstractmethod
+    def input(self, X: Float[np.ndarray, "D"]) -> Float[np.ndarray, "1 d"]:
+        """What the box was asked for this point."""
+
+    @abstractmethod
+    def points(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n D"]: ...
+
+    @abstractmethod
+    def directions(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n D"]: ...
+
+    @abstractmethod
+    def circle(self, rng: np.random.Generator) -> Circle: ...
+
+
+class Plain(Homogeneous):
+    """A box without biases, asked at `scale` times the point: where answers are rounded, large ones lose less."""
+
+    def __init__(self, box: Box, scale: float = 1.0):
+        self.box, self.dim, self.scale = box, box.dim, scale
+
+    def __call__(self, X):
+        return self.box(self.scale * X) / self.scale
+
+    def input(self, X):
+        return self.scale * X[None]
+
+    def points(self, n, rng):
+        return rng.standard_normal((n, self.dim)) / np.sqrt(self.dim)
+
+    def directions(self, n, rng):
+        return self.points(n, rng)
+
+    def circle(self, rng):
+        basis = np.linalg.qr(rng.standard_normal((self.dim, self.dim)))[0]
+        low = rng.uniform(0, np.pi)
+        return Circle(basis[:, 0], basis[:, 1], basis[:, 2:], low, low + np.pi, closes=True)
+
+
+class Lifted(Homogeneous):
+    """A box with biases, in units of `radius`: near that far from 0 its kinks are."""
+
+    def __init__(self, box: Box, radius: float = 1.0):
+        self.box, self.dim, self.radius = box, box.dim + 1, radius
+        self.spread = 1.0  # how many radii away the kinks turn out to be
+
+    def __call__(self, X):
+        t = X[:, -1]
+        return t * self.box(self.radius * X[:, :-1] / t[:, None])
+
+    def input(self, X):
+        return self.radius * X[None, :-1] / X[-1]
+
+    def note(self, kinks):
+        """Ask as far out as the kinks on a circle turned out to be."""
+        self.spread = max(1.0, float(np.median(np.abs(np.tan(kinks))))) if len(kinks) else 1.0
+
+    def points(self, n, rng):
+        """Near 0, about a radius away, and far out, in turn."""
+        distance = self.spread * np.resize([1.0, 0.1, 1.0, 10.0], n)[:, None]
+        X = np.c_[distance * rng.standard_normal((n, self.dim - 1)), np.ones(n)]
+        return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+    def directions(self, n, rng):
+        """Along which t stays as it is."""
+        return np.c_[rng.standard_normal((n, self.dim - 1)) / np.sqrt(self.dim - 1), np.zeros(n)]
+
+    def circle(self, rng):
+        """A line in input space: all its points, and the infinitely far one at either end."""
+        d = self.dim - 1
+        frame = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        start = np.append(rng.standard_normal(d), 1.0)
+        flat = np.vstack([frame, np.zeros(d)])
+        a = start / np.linalg.norm(start)
+        return Circle(a, flat[:, 0], flat[:, 1:], -np.pi / 2 + EDGE, np.pi / 2 - EDGE, closes=False)

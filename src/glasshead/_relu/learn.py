@@ -1,0 +1,101 @@
+"""Learn a two-layer ReLU network from value queries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._errors import BudgetExceeded, Evidence, GlassheadError, NotConverged, TargetMismatch
+from .._numbers import positive, whole
+from .attempt import Attempt, Unresolved, attempt, attempt_line
+from .box import Box
+from .homogeneous import Homogeneous
+from .network import ReluNetwork
+from .noise import MANY, Noise, measure_noise
+from .view import look
+
+CIRCLES, NOISY_CIRCLES = 6, 16
+PICKY = 3  # circles on which two kinks too close for the noise are reason enough to take another circle
+ENOUGH = 3  # circles that end in nonsense, where answers are exact
+
+
+def recover_relu(f, dim=None, *, biases="auto", budget=None, max_norm=None, seed=0) -> ReluNetwork:
+    """Learn a two-layer ReLU network `f(x) = w^T ReLU(A^T x + b) + c` from values of f alone.
+
+    >>> import glasshead as gh, numpy as np
+    >>> A, w = np.array([[1.0, 2.0, -1.0], [0.5, -1.0, 3.0]]), np.array([1.0, -2.0, 0.5])
+    >>> found = gh.recover_relu(lambda x: np.maximum(x @ A, 0) @ w, 2)
+    >>> x = np.array([[3.0, -1.0], [0.2, 0.7]])
+    >>> bool(np.allclose(found(x), np.maximum(x @ A, 0) @ w, rtol=1e-12)), found.width
+    (True, 3)
+
+    `f` maps inputs (B, d) to answers (B,); `dim` may be left out where f has a `.dim`. The width is found, may exceed
+    the dimension, and the neurons may be dependent, parallel or dead: the result is the same function, not the same
+    neurons, with at most two more of them than f has kinks. `reason` says whether fewer could do: m neurons suffice
+    for m kinks exactly when twice the linear part is the sum of the jumps `± J_k` for some signs, which a linear system
+    decides for independent jumps, a linear program for moderately dependent ones, and otherwise two extra neurons make
+    unnecessary. `biases` are looked for unless given as True or False. Inputs longer than `max_norm` are never sent;
+    a network with biases may have kinks anywhere, so there it must be left out.
+
+    For networks without biases this is the learner that the paper conjectured could be had by modifying Daniely and
+    Granot's algorithm, here without any assumption on the weights but what floating point can tell apart.
+
+    Every result agreed with f on fresh inputs to `residual`: 1e-9 of the largest answer, or a hundred times the
+    measured noise, at most 1e-3. What is not such a network raises `TargetMismatch` with the evidence; answers too
+    noisy to learn from raise `NotConverged`, a spent `budget` raises `BudgetExceeded`, each with what is known so far.
+    All queries count; the same seed asks the same ones.
+    """
+    if not (isinstance(biases, bool) or biases == "auto"):
+        raise ValueError(f"expected biases to be 'auto', True or False, got {biases!r}")
+    box = Box(f, dim, budget, None if max_norm is None else positive(max_norm, "max_norm"))
+    rng = np.random.default_rng(whole(seed, "seed", least=0))
+    try:
+        g, noise = look(box, biases, rng)
+        return learn(g, noise, rng)
+    except BudgetExceeded as error:
+        error.needed = max(error.needed, likely(box) - box.queries)
+        raise
+
+
+def learn(g: Homogeneous, noise: Noise, rng: np.random.Generator) -> ReluNetwork:
+    """One circle after another until a network passes its check; a bounded number of them, then say so."""
+    failed: list[Attempt] = []
+    hopeless: list[Unresolved] = []
+    for circle in range(CIRCLES if noise.exact else NOISY_CIRCLES):
+        picky = noise.exact and circle < PICKY
+        try:
+            outcome = attempt(g, noise, rng, picky) if g.dim > 1 else attempt_line(g, noise, rng)
+            if outcome.succeeded:
+                return outcome.network(g)
+            failed.append(outcome)
+        except Unresolved as error:
+            if error.kinks.given_up:
+                hopeless.append(error)
+                noise = measure_noise(g, rng, MANY)
+        if noise.exact and len(failed) + len(hopeless) >= ENOUGH:
+            break
+    raise refusal(g, noise, failed, hopeless)
+
+
+def refusal(g: Homogeneous, noise: Noise, failed: list[Attempt], hopeless: list[Unresolved]) -> GlassheadError:
+    best, evidence = None, None
+    if failed:
+        closest = min(failed, key=lambda outcome: outcome.residual)
+        best, evidence = closest.network(g), closest.check.evidence(closest.neurons, g)
+    elif hopeless:
+        angle, expected, got = hopeless[-1].kinks.samples.sharpest_bend()
+        law = "a network has few kinks on a circle and is linear between them"
+        X = hopeless[-1].circle.at(np.array([angle]))[0]
+        evidence = Evidence(law, g.input(X), f"expected {expected:.12g}", f"{got:.12g}")
+    if noise.exact:
+        return TargetMismatch("the box is not a two-layer ReLU network", evidence, best)
+    relative = noise.level / noise.largest
+    return NotConverged(
+        f"the answers are too noisy to learn this network from: {relative:.1e} of the largest, as measured; "
+        f"or the box is not a two-layer ReLU network ({evidence})",
+        best,
+    )
+
+
+def likely(box: Box) -> int:
+    """About how many queries it takes in all, as far as that is known."""
+    return round(1.3 * (box.known["kinks"] + 1) * (box.dim + 1)) + 60 if "kinks" in box.known else 0

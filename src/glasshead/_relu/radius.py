@@ -1,0 +1,46 @@
+"""Are there biases, and how far from 0 do they put the kinks? One ladder of inputs on a line through 0 tells both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._types import Float
+from .box import Box
+from .noise import ULPS
+
+STEP = 10.0
+RIPPLE, ROUNDING = 0.02, 1e-8  # changes too small to come from a kink that matters, or from any
+RUNGS = STEP ** np.arange(-4, 5)
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Answers at 0 and at `± rung u` for one random u of the length of a Gaussian vector."""
+
+    zero: float
+    up: Float[np.ndarray, "rungs"]
+    down: Float[np.ndarray, "rungs"]
+
+    @property
+    def radius(self) -> float:
+        """Where `f(su) + f(-su) - 2 f(0)`, over s, changes most: it goes from 0 to its limit as s passes kinks."""
+        bent = np.r_[0.0, (self.up + self.down - 2 * self.zero) / RUNGS]
+        change = np.abs(np.diff(bent))
+        slope = max(abs(self.up[-1]), abs(self.down[-1])) / RUNGS[-1]
+        change[change <= max(RIPPLE * np.abs(bent).max(), ROUNDING * max(slope, abs(self.zero)))] = 0.0
+        change[0] = 0.0  # kinks through 0 say nothing about a length
+        return float(np.exp(change @ np.log(RUNGS / np.sqrt(STEP)) / change.sum())) if change.sum() > 0 else 1.0
+
+    def is_homogeneous(self, noise: float) -> bool:
+        """Whether `f(su) / s` is the same on every rung, for answers that may be `noise` off at the radius."""
+        per_length = np.array([self.up, self.down]) / RUNGS
+        allowed = noise * np.maximum(1 / self.radius, 1 / RUNGS) + ULPS * np.abs(per_length).max()
+        return bool(np.all(np.abs(per_length - per_length[:, -1:]) <= allowed) and abs(self.zero) <= noise)
+
+
+def climb(box: Box, rng: np.random.Generator) -> Ladder:
+    u = rng.standard_normal(box.dim)
+    answers = box(np.vstack([np.zeros(box.dim), np.outer(RUNGS, u), np.outer(-RUNGS, u)]))
+    return Ladder(float(answers[0]), answers[1 : 1 + len(RUNGS)], answers[1 + len(RUNGS) :])
