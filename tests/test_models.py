@@ -132,6 +132,20 @@ def test_distance_ignores_what_no_query_sees():
     assert gh.distance(head(3), head(4)) == np.inf
 
 
+@pytest.mark.parametrize("factor", [1e-200, 0.5, 3.0, 1e200])
+def test_distance_up_to_scale(factor):
+    a = head(4, key_bias=1.0, bias=1.0)
+    b = gh.Attention(a.W, factor * a.v, key_bias=a.key_bias, bias=factor * a.bias)
+    assert gh.distance(a, b) > 0.4
+    assert gh.distance(a, b, up_to_scale=True) <= 1e-15
+    flipped = gh.Attention(a.W, -a.v, key_bias=a.key_bias, bias=-a.bias)
+    assert gh.distance(a, flipped, up_to_scale=True) > 1  # the factor is positive
+    another = gh.Attention(a.W, factor * a.v, key_bias=a.key_bias, bias=a.bias)
+    assert gh.distance(a, another, up_to_scale=True) > 0.1  # and the same for v and bias
+    silent = [gh.Attention(head(3, seed=k).W, np.zeros(3), bias=k + 1.0) for k in range(2)]
+    assert gh.distance(*silent, up_to_scale=True) == 0
+
+
 @pytest.mark.parametrize(
     "model", [head(4, key_bias=1.0, bias=1.0), head(3, dtype=np.float32), gh.Attention.random(6, rank=2)], ids=repr
 )

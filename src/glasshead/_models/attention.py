@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .._arrays import as_real, check_shape
-from .._types import Float
-from .factors import factored_svd, numerical_rank
-from .softmax import softmax
+from .head import Head, check_size, random_scores, scores_from
 
 
-class Attention:
+class Attention(Head):
     """A single softmax attention head, `softmax_i(x_i . (W x_N + key_bias))^T (X v) + bias`.
 
     >>> import glasshead as gh
@@ -25,24 +23,16 @@ class Attention:
     family = "attention"
 
     def __init__(self, W, v, *, key_bias=None, bias=0.0):
-        W = as_real(W, "W")
-        check_shape(W.ndim == 2 and W.shape[0] == W.shape[1] and W.size > 0, "W of shape (d, d) with d >= 1", W.shape)
-        self._set(W, None, v, key_bias, bias)
+        self._set(as_real(W, "W"), None, v, key_bias, bias)
 
     def _set(self, W, factors, v, key_bias, bias) -> None:
-        dim = len(W) if W is not None else factors[0].shape[1]
-        v = as_real(v, "v")
-        check_shape(v.ndim in (1, 2) and len(v) == dim and v.size > 0, f"v of shape ({dim},) or ({dim}, k)", v.shape)
+        v, bias = as_real(v, "v"), as_real(bias, "bias")
         dtype = np.result_type(v, W if W is not None else factors[0])
-        bias = as_real(bias, "bias")
+        self._set_scores(W, factors, key_bias, dtype)
+        dim = self.dim
+        check_shape(v.ndim in (1, 2) and len(v) == dim and v.size > 0, f"v of shape ({dim},) or ({dim}, k)", v.shape)
         check_shape(bias.shape in ((), v.shape[1:]), f"a bias of shape {v.shape[1:] or '()'}", bias.shape)
-        if key_bias is not None:
-            key_bias = as_real(key_bias, "key_bias").astype(dtype, copy=False)
-            check_shape(key_bias.shape == (dim,), f"key_bias of shape ({dim},)", key_bias.shape)
-        self._W = None if W is None else W.astype(dtype, copy=False)
-        self._factors = None if factors is None else tuple(F.astype(dtype, copy=False) for F in factors)
         self.v: np.ndarray = v.astype(dtype, copy=False)
-        self._key_bias = key_bias
         self.bias = np.broadcast_to(bias.astype(dtype), v.shape[1:])[()]
 
     @classmethod
@@ -65,102 +55,28 @@ class Attention:
     @classmethod
     def random(cls, dim: int, rank: int | None = None, seed: int = 0) -> Attention:
         """A Gaussian head whose scores on unit-variance tokens have variance about `dim`; `rank` keeps its factors."""
-        if dim < 1:
-            raise ValueError(f"expected dim >= 1, got {dim}")
-        if rank is not None and not 1 <= rank <= dim:
-            raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
+        check_size(dim, rank)
         rng = np.random.default_rng(seed)
         v = rng.standard_normal(dim)
-        if rank is None:
-            return cls(rng.standard_normal((dim, dim)) / np.sqrt(dim), v)
-        Q, K = rng.standard_normal((2, rank, dim))
-        return cls.from_projections(Q, K, v[None], np.ones(1), scale=1 / np.sqrt(rank * dim))
-
-    @property
-    def dim(self) -> int:
-        return len(self.v)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.v.dtype
-
-    @property
-    def W(self) -> Float[np.ndarray, "d d"]:
-        if self._W is None:
-            assert self._factors is not None
-            Q, K = self._factors
-            return K.T @ Q
-        return self._W
-
-    @property
-    def W_norm(self) -> float:
-        """The Frobenius norm of W."""
-        if self._factors is None:
-            return float(np.linalg.norm(self.W))
-        Q, K = self._factors
-        return float(np.sqrt(max(0.0, np.sum((Q @ Q.T) * (K @ K.T)))))
-
-    @property
-    def key_bias(self) -> Float[np.ndarray, " d"]:
-        """The vector added to `W x_N`; zeros where the head has none."""
-        return np.zeros(self.dim, self.dtype) if self._key_bias is None else self._key_bias
-
-    @property
-    def has_key_bias(self) -> bool:
-        return self._key_bias is not None and bool(np.any(self._key_bias))
-
-    def keys_against(self, last: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
-        """`W x + key_bias` for each row x of `last`: what the other tokens are scored with."""
-        if self._factors is not None:
-            Q, K = self._factors
-            keys = (last @ Q.T) @ K
-        else:
-            keys = last @ self.W.T
-        return keys if self._key_bias is None else keys + self._key_bias
+        head = cls.__new__(cls)
+        head._set(**random_scores(dim, rank, rng), v=v, key_bias=None, bias=0.0)
+        return head
 
     def __call__(self, X) -> np.ndarray | np.floating:
-        X = np.asarray(X, dtype=self.dtype)
-        if X.ndim not in (2, 3) or X.shape[-1] != self.dim or X.shape[-2] < 1:
-            raise ValueError(f"expected sequences of shape (N, {self.dim}) or (B, N, {self.dim}), got {X.shape}")
-        batch = X if X.ndim == 3 else X[None]
-        scores = np.einsum("bnd,bd->bn", batch, self.keys_against(np.ascontiguousarray(batch[:, -1])))
-        weights, values = softmax(scores), batch @ self.v
+        batch, single = self.batched(X)
+        weights, values = self.weights(batch), batch @ self.v
         answers = np.einsum("bn,bn...->b...", weights, values) + self.bias
-        return answers if X.ndim == 3 else answers[0]
-
-    def factor(self, rank: int | None = None) -> tuple[Float[np.ndarray, "r d"], Float[np.ndarray, "r d"]]:
-        """`Q, K (rank, d)` with `K^T Q = W`, balanced (equal singular values): the projections up to their gauge.
-
-        `rank=None` keeps every singular value above the rounding level; a smaller rank gives the nearest such head.
-        """
-        if rank is not None and not 1 <= rank <= self.dim:
-            raise ValueError(f"expected a rank from 1 to dim = {self.dim}, got {rank}")
-        U, s, Vt = np.linalg.svd(self.W) if self._factors is None else factored_svd(*self._factors)
-        keep = min(len(s), rank or max(1, numerical_rank(s, self.dim)))
-        root = np.sqrt(s[:keep])
-        Q, K = root[:, None] * Vt[:keep], root[:, None] * U[:, :keep].T
-        missing = (rank or keep) - keep
-        return np.pad(Q, ((0, missing), (0, 0))), np.pad(K, ((0, missing), (0, 0)))
-
-    def numpy(self) -> Attention:
-        return self
+        return answers[0] if single else answers
 
     def tensors(self) -> dict[str, np.ndarray]:
-        weights = {"W": self.W} if self._factors is None else dict(zip(("Q", "K"), self._factors, strict=True))
-        weights |= {"v": self.v, "bias": np.asarray(self.bias)}
-        return weights if self._key_bias is None else weights | {"key_bias": self._key_bias}
+        return self.score_tensors() | {"v": self.v, "bias": np.asarray(self.bias)}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Attention:
-        rest = {"key_bias": tensors.get("key_bias"), "bias": tensors["bias"]}
-        if "W" in tensors:
-            return cls(tensors["W"], tensors["v"], **rest)
         head = cls.__new__(cls)
-        head._set(None, (tensors["Q"], tensors["K"]), tensors["v"], **rest)
+        head._set(**scores_from(tensors), v=tensors["v"], bias=tensors["bias"])
         return head
 
     def __repr__(self) -> str:
-        form = "" if self._factors is None else f", rank={len(self._factors[0])}"
         outputs = "" if self.v.ndim == 1 else f", outputs={self.v.shape[1]}"
-        biases = ", key_bias" * self.has_key_bias + ", bias" * bool(np.any(self.bias))
-        return f"Attention(dim={self.dim}{form}{outputs}{biases}, {self.dtype})"
+        return f"Attention({self.form}{outputs}{', bias' * bool(np.any(self.bias))}, {self.dtype})"

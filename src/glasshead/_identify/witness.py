@@ -1,0 +1,60 @@
+"""Other parameters of the same function, where there are any."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._models import Attention, MultiHead
+from .._models.values import with_values
+from .alike import clusters
+from .parts import check_model, heads_of
+
+EQUAL = 1e-13  # relative: one W computed from two sets of factors
+
+
+def witness(model, seed: int = 0):
+    """A model with other parameters that computes the same function, of the same kind and with as many heads.
+
+    >>> model = gh.paper.proposition_7_1(gh.Attention.random(4, seed=1), [0.5, 0.5])
+    >>> other = gh.witness(model)
+    >>> gh.equivalent(model, other), np.allclose(model.v, other.v)
+    (True, False)
+
+    Where a head has `v = 0` its W is free; where two share `(W, key_bias)`, only the sum of their `v` shows. Otherwise
+    the parameters are unique up to the order of the heads, which does not count as a difference: `ValueError`.
+    """
+    check_model(model)
+    heads, rng = list(heads_of(model)), np.random.default_rng(seed)
+    changed = other_scores(heads, rng) or other_values(heads, rng)
+    if changed is None:
+        raise ValueError(
+            "expected a head with v = 0, or two with equal W and key_bias, got none: these parameters are unique "
+            "among all with as many heads, up to order; gh.paper.proposition_7_1 splits a head into several"
+        )
+    return MultiHead(changed, bias=model.bias) if isinstance(model, MultiHead) else with_bias(changed[0], model.bias)
+
+
+def other_scores(heads: list[Attention], rng: np.random.Generator) -> list[Attention] | None:
+    """The first head that nobody hears gets another W."""
+    for h, head in enumerate(heads):
+        if not np.any(head.v):
+            W = rng.standard_normal((head.dim, head.dim)) * (head.W_norm or 1.0) / head.dim
+            return [*heads[:h], with_values({"W": W.astype(head.dtype)}, head.v), *heads[h + 1 :]]
+    return None
+
+
+def other_values(heads: list[Attention], rng: np.random.Generator) -> list[Attention] | None:
+    """The first two heads that score alike exchange a vector as long as their v are."""
+    for first, second in (cluster[:2] for cluster in clusters(heads, EQUAL) if len(cluster) > 1):
+        changed, v = list(heads), heads[first].v
+        moved = rng.standard_normal(v.shape)
+        moved *= max(np.linalg.norm(heads[h].v) for h in (first, second)) / np.linalg.norm(moved)
+        moved = moved.astype(v.dtype)
+        changed[first] = with_values(heads[first].score_tensors(), v + moved)
+        changed[second] = with_values(heads[second].score_tensors(), heads[second].v - moved)
+        return changed
+    return None
+
+
+def with_bias(head: Attention, bias) -> Attention:
+    return Attention.from_tensors(head.score_tensors() | {"v": head.v, "bias": np.asarray(bias)})

@@ -1,0 +1,104 @@
+"""A head in front of a network that stays a black box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from .._arrays import as_real
+from .._types import Float
+from .equivalent import shorter
+from .head import Head, scores_from
+from .norm import Norm
+
+Behind = Callable[[np.ndarray], np.ndarray]
+
+
+class FrontHead(Head):
+    """`softmax_i(x_i . (W x_N + key_bias))`-weighted tokens, and behind them whatever the box does with the result.
+
+    >>> import glasshead as gh
+    >>> head = gh.FrontHead([[1.0, 0.0], [0.0, 1.0]], behind=lambda X: X[:, 0].sum(axis=-1) ** 2, residual=False)
+    >>> head.attend([[3.0, 4.0]]).tolist(), float(head([[3.0, 4.0]]))
+    ([3.0, 4.0], 49.0)
+
+    `behind` asks the box: to answer a sequence the head asks it a shorter one with the same attention output, which the
+    box must answer alike if W is right. `residual` says whether the box may also see the last token; then the shorter
+    sequence ends with the same one, otherwise it is the attention output alone. Without `behind` the head can attend
+    but not answer, and that is how it is saved.
+
+    `norm` is set where the box normalises its tokens before the head (`norm.kind` is "layer" or "rms", `norm.eps`).
+    Then W and key_bias are for `norm(x)`, the token with mean 0 (for "layer") and mean square 1: the box's own gains
+    and shifts are part of them, and for "layer" `W 1 = W^T 1 = 0`, since no answer shows what W does to a token's mean.
+    """
+
+    family = "any-network"
+
+    def __init__(self, W, *, key_bias=None, behind=None, residual=True, norm=None):
+        self._set(as_real(W, "W"), None, key_bias, behind, residual, norm)
+
+    def _set(self, W, factors, key_bias, behind, residual, norm) -> None:
+        if behind is not None and not callable(behind):
+            raise TypeError(f"expected behind to be a callable that asks the box, got {type(behind).__name__}")
+        if norm is not None and not isinstance(norm, Norm):
+            raise TypeError(f"expected norm to be None or what a recovered head has as .norm, got {norm!r}")
+        self._set_scores(W, factors, key_bias)
+        self.behind, self.residual, self.norm = behind, bool(residual), norm
+
+    def seen(self, X: np.ndarray) -> np.ndarray:
+        """The tokens as the head sees them."""
+        return X if self.norm is None else self.norm(X)
+
+    def attend(self, X) -> np.ndarray:
+        """The attention output: one vector `(d,)` for a sequence `(N, d)`, or `(B, d)` for a batch `(B, N, d)`."""
+        batch, single = self.batched(X)
+        batch = self.seen(batch)
+        out = np.einsum("bn,bnd->bd", self.weights(batch), batch)
+        return out[0] if single else out
+
+    def __call__(self, X) -> np.ndarray | np.generic:
+        if self.behind is None:
+            raise ValueError(
+                "expected a head with behind=, which asks the box: what lies behind this head is not known; "
+                "set head.behind = f, or call gh.FrontHead(head.W, key_bias=head.key_bias, behind=f)"
+            )
+        batch, single = self.batched(X)
+        answers: list = [None] * len(batch)
+        for which, shortened in self.shorter(batch):
+            for i, y in zip(which, np.asarray(self.behind(shortened)), strict=True):
+                answers[i] = y
+        return np.array(answers)[0] if single else np.array(answers)
+
+    def shorter(self, X) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Groups of sequences, by their indices in `X`, and shorter ones with the same attention output."""
+        return shorter(self, self.batched(X)[0])
+
+    def within(self, basis: Float[np.ndarray, "d n"], norm: Norm, behind: Behind | None) -> FrontHead:
+        """This head as one on normalised tokens that it sees only by their coordinates in an orthonormal basis."""
+        factors = None if self._factors is None else tuple(F @ basis.T for F in self._factors)
+        W = basis @ self.W @ basis.T if factors is None else None
+        key_bias = None if self._key_bias is None else basis @ self._key_bias
+        head = FrontHead.__new__(FrontHead)
+        head._set(W, factors, key_bias, behind, self.residual, norm)
+        return head
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        tensors = self.score_tensors() | {"residual": np.array(float(self.residual))}
+        return tensors if self.norm is None else tensors | {f"{self.norm.kind}_norm_eps": np.array(self.norm.eps)}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, np.ndarray], behind: Behind | None = None) -> FrontHead:
+        norms = [Norm(kind, float(tensors[name])) for kind in Norm.kinds if (name := f"{kind}_norm_eps") in tensors]
+        head = cls.__new__(cls)
+        head._set(
+            **scores_from(tensors),
+            behind=behind,
+            residual=bool(tensors["residual"]),
+            norm=norms[0] if norms else None,
+        )
+        return head
+
+    def __repr__(self) -> str:
+        norm = "" if self.norm is None else f", norm={self.norm.kind}(eps={self.norm.eps:.3g})"
+        return f"FrontHead({self.form}, residual={self.residual}{norm})"

@@ -1,0 +1,152 @@
+"""Several attention heads, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .._arrays import as_real, check_shape
+from .._types import Float
+from .attention import Attention
+from .fused import heads_of, read_out
+from .softmax import softmax
+from .stacked import Stacked
+from .values import plain, with_values
+
+CHUNK = 2**20  # numbers held at once per array: a few of them fit in the cache
+
+
+class MultiHead:
+    """The sum of its heads, each a `gh.Attention`, and one bias.
+
+    >>> import glasshead as gh
+    >>> model = gh.MultiHead([gh.Attention.random(8, rank=2, seed=seed) for seed in range(3)], bias=0.5)
+    >>> float(model([[0.0] * 8]))
+    0.5
+
+    Callable on one sequence `(N, d)` or a batch `(B, N, d)`; the last row is the query token. The answer is one number
+    per sequence, or `k` numbers where every `v` has shape `(d, k)`. Biases of the heads are added to `bias`: `.heads`
+    have none of their own. Heads made from projections keep their factors; `.W` makes all of them.
+    """
+
+    family = "multi-head"
+
+    def __init__(self, heads: Iterable, *, bias: Any = 0.0):
+        heads = tuple(heads)
+        check_alike(heads)
+        outputs, bias = heads[0].v.shape[1:], as_real(bias, "bias")
+        check_shape(bias.shape in ((), outputs), f"a bias of shape {outputs or '()'}", bias.shape)
+        self.dtype = np.result_type(*(head.dtype for head in heads))
+        self.bias = (bias + sum(head.bias for head in heads)).astype(self.dtype) + np.zeros(outputs, self.dtype)
+        self.heads: tuple[Attention, ...] = tuple(plain(head, self.dtype) for head in heads)
+        self._stacked = Stacked(self.heads)
+
+    @classmethod
+    def random(cls, dim: int, heads: int, rank: int | None = None, seed: int = 0) -> MultiHead:
+        """Gaussian heads, each like `Attention.random`; `rank` keeps their factors."""
+        check_heads(heads)
+        seeds = np.random.SeedSequence(seed).generate_state(heads, np.uint64)
+        return cls([Attention.random(dim, rank, seed=int(one)) for one in seeds])
+
+    @classmethod
+    def from_projections(
+        cls, Q, K, V, W_o, heads: int, *, scale=None, q_bias=None, v_bias=None, o_bias=None, readout=None
+    ) -> MultiHead:
+        """The layer with fused projections `Q, K, V (d, d)`, rows by head, and output `W_o (k, d)`.
+
+        `scale=None` means `1/sqrt(d_h)` with `d_h` rows of Q per head. `readout (k,)` turns the k outputs into one
+        number. A key projection's own bias shifts all scores alike, so there is nothing to pass for it.
+        """
+        check_heads(heads)
+        W_o, o_bias = read_out(W_o, o_bias, readout)
+        return cls(heads_of(Q, K, V, W_o, heads, scale, q_bias, v_bias), bias=o_bias)
+
+    @classmethod
+    def from_torch(cls, module, readout=None) -> MultiHead:
+        """The parameters of a `torch.nn.MultiheadAttention` as self-attention, `module(x, x, x)[0]` at the last token.
+
+        `readout (k,)` turns its outputs into one number; without, answers are vectors. Layouts (`batch_first`) and
+        causal masks do not matter to the last token. Layers that add keys of their own are refused.
+        """
+        from .from_torch import projections_of
+
+        return cls.from_projections(**projections_of(module), readout=readout)
+
+    @property
+    def dim(self) -> int:
+        return self.heads[0].dim
+
+    @property
+    def W(self) -> Float[np.ndarray, "H d d"]:
+        return np.stack([head.W for head in self.heads])
+
+    @property
+    def v(self) -> Float[np.ndarray, "H d *k"]:
+        return np.stack([head.v for head in self.heads])
+
+    @property
+    def key_bias(self) -> Float[np.ndarray, "H d"]:
+        return np.stack([head.key_bias for head in self.heads])
+
+    @property
+    def has_key_bias(self) -> bool:
+        return any(head.has_key_bias for head in self.heads)
+
+    def keys_against(self, last: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "H B d"]:
+        """`W_h x + key_bias_h` for each head h and each row x of `last`."""
+        return self._stacked.keys_against(last)
+
+    def weights(self, batch: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, "B H N"]:
+        """How much each token counts for each head."""
+        keys = self.keys_against(np.ascontiguousarray(batch[:, -1]))
+        return softmax(keys.swapaxes(0, 1) @ batch.swapaxes(1, 2))
+
+    def __call__(self, X) -> np.ndarray | np.floating:
+        batch, single = self.heads[0].batched(X)
+        size = max(1, CHUNK // (len(self.heads) * sum(batch.shape[1:])))
+        parts = [self._answers(batch[start : start + size]) for start in range(0, max(1, len(batch)), size)]
+        answers = np.concatenate(parts)
+        return answers[0] if single else answers
+
+    def _answers(self, batch: np.ndarray) -> np.ndarray:
+        return self._stacked.read(batch, self.weights(batch)) + self.bias
+
+    def numpy(self) -> MultiHead:
+        return self
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        parameters = [head.score_tensors() | {"v": head.v} for head in self.heads]
+        named = {f"heads.{h}.{name}": tensor for h, own in enumerate(parameters) for name, tensor in own.items()}
+        return named | {"bias": np.asarray(self.bias)}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, np.ndarray]) -> MultiHead:
+        grouped: dict[int, dict[str, np.ndarray]] = {}
+        for key in tensors.keys() - {"bias"}:
+            _, h, name = key.split(".")
+            grouped.setdefault(int(h), {})[name] = tensors[key]
+        heads = [with_values(grouped[h], grouped[h].pop("v")) for h in range(len(grouped))]
+        return cls(heads, bias=tensors["bias"])
+
+    def __repr__(self) -> str:
+        ranks = sorted({len(head._factors[0]) for head in self.heads if head._factors is not None})
+        rank = f", rank={'..'.join(str(r) for r in dict.fromkeys((ranks[0], ranks[-1])))}" if ranks else ""
+        outputs = "" if self.heads[0].v.ndim == 1 else f", outputs={self.heads[0].v.shape[1]}"
+        biases = ", key_bias" * self.has_key_bias + ", bias" * bool(np.any(self.bias))
+        return f"MultiHead(dim={self.dim}, heads={len(self.heads)}{rank}{outputs}{biases}, {self.dtype})"
+
+
+def check_heads(heads: int) -> None:
+    if heads < 1:
+        raise ValueError(f"expected heads >= 1, got {heads}")
+
+
+def check_alike(heads: tuple) -> None:
+    check_heads(len(heads))
+    for head in heads:
+        if not isinstance(head, Attention):
+            raise TypeError(f"expected every head to be a gh.Attention, got {type(head).__name__}")
+        check_shape(head.dim == heads[0].dim, f"heads of one dimension, {heads[0].dim} like the first", (head.dim,))
+        check_shape(head.v.shape == heads[0].v.shape, f"v of shape {heads[0].v.shape}, like the first", head.v.shape)

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import glasshead as gh
+
+from ..helpers import head
+from .models import changed, disguised, nearby, random_model
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 5), st.sampled_from([None, 2]), st.integers(0, 2**16))
+def test_is_a_distance_of_functions(dim, heads, outputs, seed):
+    rng = np.random.default_rng(seed)
+    a, b = (random_model(dim, heads, rng, outputs=outputs, key_bias=True, bias=True) for _ in range(2))
+    assert gh.distance(a, disguised(a, rng)) < 1e-9
+    assert gh.distance(a, b) == pytest.approx(gh.distance(b, a))
+    assert 0 < gh.distance(a, b) <= 2
+    assert gh.distance(a, a) == 0
+
+
+@pytest.mark.parametrize("what", ["W", "v", "bias"])
+@pytest.mark.parametrize("size", [1e-8, 1e-4, 0.1])
+def test_measures_the_head_that_moved(what, size):
+    rng = np.random.default_rng(0)
+    model = random_model(6, 5, rng)
+    far = gh.distance(model, nearby(model, what, size, rng))
+    longest, shortest = (pick(np.linalg.norm(model.v, axis=1)) for pick in (max, min))
+    least, most = {"W": (0.9, 1.0), "v": (0.9, longest / shortest), "bias": (0.1, 1.0)}[what]
+    assert least * size <= far <= 1.0001 * most * size
+
+
+def test_numbers_of_heads_and_shapes():
+    one = head(4)
+    assert gh.distance(one, gh.MultiHead([one])) == 0
+    assert gh.distance(one, gh.MultiHead.random(4, heads=2)) == np.inf
+    assert gh.distance(one, gh.MultiHead.random(5, heads=1)) == np.inf
+    assert gh.distance(gh.MultiHead([changed(one, v=np.zeros(4))]), gh.MultiHead([one])) == np.inf
+    with pytest.raises(TypeError, match="got str"):
+        gh.distance(one, "head")
+
+
+def test_up_to_scale_is_one_factor_for_all_heads():
+    model = random_model(4, 3, np.random.default_rng(0), bias=True)
+    longer = gh.MultiHead([changed(h, v=3 * h.v) for h in model.heads], bias=3 * model.bias)
+    uneven = gh.MultiHead([changed(h, v=(1 + k) * h.v) for k, h in enumerate(model.heads)], bias=model.bias)
+    assert gh.distance(model, longer) > 0.5
+    assert gh.distance(model, longer, up_to_scale=True) < 1e-15
+    assert gh.distance(model, uneven, up_to_scale=True) > 0.1
