@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ._errors import Evidence
-from ._learner.learned import Learned
 from ._meter.lever import longest
 from ._oracle import Oracle
 
 LENGTHS = range(1, 9)
 EACH = 2  # sequences of each length; one token alone was asked about before
 QUERIES = len(LENGTHS) * EACH
+
+
+@runtime_checkable
+class Predicting(Protocol):
+    """A model, and how far a box that it describes may answer from it."""
+
+    @property
+    def model(self) -> Any: ...
+
+    def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -25,14 +36,16 @@ class HeldOut:
     words: str
 
 
-def held_out(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> HeldOut:
+def held_out(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> HeldOut:
     """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more."""
     oracle.stage = "checking on fresh queries"
     size = token_size(learned, longest(oracle))
     worst, largest, evidence, excess = 0.0, 0.0, None, 1.0
     X = answers = np.empty(0)
     for length in LENGTHS:
-        X = size * unit_scale(rng.standard_normal((min(EACH, length), length, oracle.dim)))
+        # One token alone is a short one: noise of constant size shows best where rounding errors are small.
+        scale = size * (math.sqrt(oracle.roundoff) if length == 1 else 1.0)
+        X = scale * unit_scale(rng.standard_normal((min(EACH, length), length, oracle.dim)))
         answers, expected = oracle(X), np.asarray(learned.model(X))
         allowed = learned.allowed(X, oracle)
         for x, got, want, slack in zip(X, answers, expected, allowed, strict=True):
@@ -58,7 +71,7 @@ def unit_scale(X: np.ndarray) -> np.ndarray:
     return X / np.maximum(norms, longest_allowed)
 
 
-def token_size(learned: Learned, reach: float) -> float:
+def token_size(learned: Predicting, reach: float) -> float:
     """The token length at which scores differ by a few units, so that the softmax is neither flat nor saturated."""
     W, key_bias = learned.model.W_norm, np.linalg.norm(learned.model.key_bias)
     half = 2 * np.sqrt(learned.model.dim)  # tokens come as Gaussians over this length

@@ -19,6 +19,7 @@ class Recovery:
 
     `bound` and `bound_v` are upper bounds on `||W_hat - W||_F` and `||v_hat - v||` that follow from the oracle's
     promise, for a box that evaluates its formula in floating point as it stands; `None` where nothing is guaranteed.
+    Where nothing was promised and noise was seen they are ends of confidence intervals, as `reason` then says.
     `residual` is the largest error on fresh held-out queries over the largest answer among them, `None` if not checked.
     From signs v has norm 1 and `bound_v` is for that, `limit` is in bits, and an error is a value of the wrong sign.
     """

@@ -24,7 +24,8 @@ class Learned:
     bound_bias: float
     confidence: float
 
-    caveat: ClassVar[str] = ""  # what cannot be known, for the reason given to the user
+    caveat: ClassVar[str] = ""  # what cannot be known
+    needed: ClassVar[str] = ""  # and what would make the bounds better, where that is more than the promise
 
     @property
     def limit(self) -> int:
@@ -33,6 +34,18 @@ class Learned:
         biases = outputs * bool(np.any(head.bias))
         parameters = information_limit(head.dim, self.rank, key_bias=head.has_key_bias) + (outputs - 1) * head.dim
         return -(-(parameters + biases) // outputs)
+
+    @property
+    def words(self) -> str:
+        """What was found, for the reason given to the user."""
+        head = self.model
+        biases = " and ".join(["a key bias"] * head.has_key_bias + ["a bias"] * bool(np.any(head.bias))) or "no bias"
+        rank = f"of rank {self.rank}" if self.rank else f"whose W cannot be told from 0 (at most {self.bound:.1e})"
+        return f"one head {rank} with {biases}{self.caveat}"
+
+    def through(self, oracle: Oracle) -> Oracle:
+        """The oracle to check the head with: one that makes noise a promise, where there is noise but no promise."""
+        return oracle
 
     def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
         """How far the box's answers to `X (B, N, d)` may lie from the model's if the box is the head it was taken for.
