@@ -1,0 +1,3 @@
+"""The finest simultaneous block-diagonalisation of symmetric matrices."""
+
+from .blockdiag import blockdiag as blockdiag

@@ -1,0 +1,168 @@
+"""The route of arXiv 2608.03294: with repeated tokens the answer is a rational function with a pole for every head."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._arguments import as_oracle
+from .._errors import NotConverged
+from .._models import Attention
+from .._models.factors import numerical_rank
+from .._models.multi_head import MultiHead
+from .._numbers import whole
+from .._oracle import Oracle
+from .._plan import information_limit
+from .._recovery import Recovery
+from ..paper._reading import read_v
+from . import _matching as matching
+from . import _poles as poles
+
+CHECKS = 16
+WRONG = 1e-3  # a residual above this is no recovery
+SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+TRIES = 8
+
+
+def rational_interpolation(oracle, heads: int, samples: int | None = None, copies: int = 32, seed: int = 0) -> Recovery:
+    """All heads from rational interpolation over token repetitions: exact in exact arithmetic, not in float64.
+
+    >>> target = gh.MultiHead.random(4, heads=2, seed=1)
+    >>> found = gh.baselines.rational_interpolation(target, heads=2)
+    >>> found.heads, gh.distance(found.model, target) < 1e-6
+    (2, True)
+
+    Sent p copies of `z + q` and k copies of q, head h adds `(z.v_h) r / (r + exp(-z.W_h q))` to the answer, `r = p/k`.
+    So `samples` values of r, `2 * heads` if not given, determine the pairs `(z.W_h q, z.v_h)` for one z and q. For each
+    of d tokens q that is done for d keys z and for the sums of the first with every other, which tell which pairs
+    belong to one head; between tokens q the vectors v_h tell. That makes `samples * (2 d**2 - d) + d` queries, no
+    more than the `4 H d**2 - 2 H + 1` of that paper; and `48 * samples` pilots for the scale at which the poles lie
+    best apart, and 16 to check. `copies` bounds p and k.
+
+    Written from the description of the method, to compare with: poles by the Loewner pencil, then Levenberg-Marquardt.
+    Poles must be told apart from values in double precision. Few heads are found to many digits; from about four on
+    some probes fail, and `NotConverged` carries what came out. `gh.recover` does not interpolate.
+    """
+    oracle = as_oracle(oracle)
+    heads, copies = whole(heads, "heads", least=1), whole(copies, "copies", least=2)
+    samples = 2 * heads if samples is None else whole(samples, "samples", least=2 * heads)
+    start, rng = oracle.queries, np.random.default_rng(whole(seed, "seed", least=0))
+    ratios = spread_ratios(samples, copies)
+    v = read_v(oracle)
+    Z, Q = (np.linalg.qr(rng.standard_normal((oracle.dim, oracle.dim)))[0] for _ in range(2))
+    Z *= best_scale(oracle, v, ratios, heads, rng)
+    columns = [read_column(oracle, v, ratios, heads, Z, q) for q in Q]
+    model = assembled(columns, Z, Q)
+    residual = held_out(oracle, model, rng)
+    found = Recovery(
+        model=model,
+        family="multi-head",
+        heads=heads,
+        rank=tuple(numerical_rank(np.linalg.svd(W, compute_uv=False), oracle.dim) for W in model.W),
+        queries=oracle.queries - start,
+        limit=heads * information_limit(oracle.dim),
+        bound=None,
+        bound_v=None,
+        confidence=1.0,
+        residual=residual,
+        reason=f"rational interpolation with {samples} ratios for each of {len(Q) * (2 * len(Z) - 1)} probes",
+    )
+    if not residual <= WRONG:
+        raise NotConverged(
+            f"rational interpolation lost the poles of {heads} heads in double precision: held-out answers are off by "
+            f'{residual:.1g}; use gh.recover(oracle, family="multi-head")',
+            found,
+        )
+    return found
+
+
+class Ratio(NamedTuple):
+    p: int
+    k: int
+
+
+class Column(NamedTuple):
+    """For one q: `scores[h, i] = z_i . W_h q`, `values[h, i] = z_i . v_h`, heads in an order of its own."""
+
+    scores: np.ndarray
+    values: np.ndarray
+    ratios: np.ndarray
+    answers: np.ndarray  # what the two were fitted to
+
+
+def spread_ratios(samples: int, copies: int) -> list[Ratio]:
+    """`p : k` from 1 : copies to copies : 1, evenly in the logarithm as far as whole numbers allow."""
+    every = [Ratio(1, k) for k in range(copies, 0, -1)] + [Ratio(p, 1) for p in range(2, copies + 1)]
+    if samples > len(every):
+        raise ValueError(f"expected at most {len(every)} samples for copies={copies}, got {samples}; allow more copies")
+    logs, chosen = np.log([ratio.p / ratio.k for ratio in every]), []
+    for want in np.linspace(logs[0], logs[-1], samples):
+        left = [i for i in range(len(every)) if i not in chosen]
+        chosen.append(min(left, key=lambda i: abs(logs[i] - want)))
+    return [every[i] for i in sorted(chosen)]
+
+
+def ask(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], Z: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """What the keys add to `q.v`, for every row of Z and every ratio."""
+
+    def sequences(ratio: Ratio) -> np.ndarray:
+        return np.concatenate([np.repeat((Z + q)[:, None], ratio.p, 1), np.tile(q, (len(Z), ratio.k, 1))], axis=1)
+
+    return np.column_stack([oracle(sequences(ratio)) - q @ v for ratio in ratios])
+
+
+def best_scale(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: int, rng: np.random.Generator) -> float:
+    """The length of keys at which the last head is best seen: too short and all poles meet, too long and all leave."""
+    z, q = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in rng.standard_normal((2, TRIES, oracle.dim)))
+    r = np.array([ratio.p / ratio.k for ratio in ratios])
+
+    def quality(scale: float) -> float:
+        answers = [ask(oracle, v, ratios, scale * z[i : i + 1], q[i])[0] for i in range(TRIES)]
+        return min(poles.conditioning(r, y, heads) for y in answers)
+
+    return max(SCALES, key=quality)
+
+
+def read_column(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: int, Z: np.ndarray, q: np.ndarray) -> Column:
+    d, r = len(Z), np.array([ratio.p / ratio.k for ratio in ratios])
+    probes = np.vstack([Z, (Z[:1] + Z[1:]) / np.sqrt(2)])
+    y, total = ask(oracle, v, ratios, probes, q), probes @ v
+    s, c = poles.pairs(r, y, total, heads)
+    weighed = np.stack([s / np.sqrt(np.mean(s**2)), c / np.sqrt(np.mean(c**2))], axis=-1)
+    order = [np.arange(heads)]
+    order += [matching.by_sums(weighed[0], weighed[i], weighed[d + i - 1]) for i in range(1, d)]
+    scores, values = (np.array([x[i][order[i]] for i in range(d)]).T for x in (s, c))
+    return Column(scores, values, r, y[:d])
+
+
+def assembled(columns: list[Column], Z: np.ndarray, Q: np.ndarray) -> MultiHead:
+    """Z and Q have orthogonal rows, those of Q of length one."""
+    values = agreed([column.values for column in columns])
+    scores = np.stack([refitted(column, by_values(column, values), values) for column in columns], axis=-1)
+    inverse = np.linalg.inv(Z)
+    return MultiHead([Attention(inverse @ S @ Q, inverse @ value) for S, value in zip(scores, values, strict=True)])
+
+
+def agreed(tables: list[np.ndarray]) -> np.ndarray:
+    """`z_i . v_h` does not depend on q: the median over all columns, in the order of the one most others agree with."""
+    matched = [[other[matching.by_vectors(one, other)] for other in tables] for one in tables]
+    spread = [np.median(np.linalg.norm(np.array(all_) - all_[j], axis=(1, 2))) for j, all_ in enumerate(matched)]
+    return np.median(matched[int(np.argmin(spread))], axis=0)
+
+
+def by_values(column: Column, values: np.ndarray) -> np.ndarray:
+    """The scores of a column in the order of `values`, probe by probe: one failed probe spoils no other."""
+    orders = [matching.by_vectors(values[:, i : i + 1], column.values[:, i : i + 1]) for i in range(values.shape[1])]
+    return np.column_stack([column.scores[order, i] for i, order in enumerate(orders)])
+
+
+def refitted(column: Column, scores: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Once more with the values known, which leaves half as many numbers to find."""
+    return poles.polished(scores.T, values.T, np.log(column.ratios), column.answers, values_known=True)[0].T
+
+
+def held_out(oracle: Oracle, model: MultiHead, rng: np.random.Generator) -> float:
+    X = rng.standard_normal((CHECKS, 4, oracle.dim)) / np.sqrt(oracle.dim) ** 0.5
+    truth = np.asarray(oracle(X))
+    return float(np.abs(model(X) - truth).max() / np.abs(truth).max())
