@@ -114,3 +114,38 @@ def test_no_pattern_of_signs_breaks_a_bound():
     target = head(2, 0, "plain")
     found = ratios([(target, "random signs", seed, 2) for seed in range(200)])
     assert found.min() < 3  # so that the test would notice a bound that is short by that much
+
+
+# What the guarantee is worth: the paper's setting, d = 16, ||W||_F = 4, |v| = 1 with entries of at least 0.05.
+
+
+def margin_head(seed: int, dim: int = 16, margin: float = 0.05) -> gh.Attention:
+    rng = np.random.default_rng(seed)
+    W, v = rng.standard_normal((dim, dim)), rng.standard_normal(dim)
+    while np.abs(v).min() < margin * np.linalg.norm(v):
+        v = rng.standard_normal(dim)
+    return gh.Attention(4 * W / np.linalg.norm(W), v / np.linalg.norm(v))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_thirty_thousand_times_the_papers_tolerance_guarantees_the_same(seed):
+    """The paper needs 1.2e-7 for `||dW||_F <= 0.1`; tokens of norm 10 make do with more than 30,000 times that."""
+    target, rng = margin_head(seed), np.random.default_rng(seed)
+    tau = 30_000 * gh.tolerance_for(dim=16, W_bound=4, margin=0.05, eps_W=0.1, eps_v=0.1)
+    oracle = gh.ValueOracle(lambda X: target(X) + rng.uniform(-tau, tau, len(X)), dim=16, tolerance=tau, max_norm=10.0)
+    found = gh.recover(oracle, accuracy=0.1, seed=seed)
+    assert np.linalg.norm(found.model.W - target.W) <= found.bound <= 0.1
+
+
+def test_two_decimals_are_enough():
+    """Answers rounded to two decimals, tokens up to norm 1000: the median error of 20 heads, and of the paper's way."""
+    ours, papers = [], []
+    for seed in range(20):
+        target = margin_head(seed)
+        box = gh.defences.rounded(target, 2)
+        found = gh.recover(gh.ValueOracle(box, tolerance=box.tolerance, max_norm=1e3), seed=seed)
+        ours.append(np.linalg.norm(found.model.W - target.W))
+        theirs = gh.paper.theorem_6_1(gh.ValueOracle(box, tolerance=box.tolerance), 4.0, 0.05, corrected=True)
+        papers.append(np.linalg.norm(theirs.model.W - target.W))
+    assert np.median(ours) <= 2e-4
+    assert np.median(papers) > 1

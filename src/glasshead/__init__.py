@@ -11,9 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and readers see; at run time each name is loaded when first used
+    from . import answers as answers
+    from . import baselines as baselines
     from . import defences as defences
     from . import paper as paper
     from . import sensing as sensing
+    from ._blockdiag import blockdiag as blockdiag
     from ._distance import distance as distance
     from ._errors import AccuracyUnreachable as AccuracyUnreachable
     from ._errors import BudgetExceeded as BudgetExceeded
@@ -25,7 +28,14 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._errors import TargetMismatch as TargetMismatch
     from ._files import load as load
     from ._files import save as save
+    from ._identify import canonical as canonical
+    from ._identify import equivalent as equivalent
+    from ._identify import separating_input as separating_input
+    from ._identify import witness as witness
     from ._models import Attention as Attention
+    from ._models import FrontHead as FrontHead
+    from ._models import MultiHead as MultiHead
+    from ._models import Transformer as Transformer
     from ._oracle import Oracle as Oracle
     from ._oracle import SignOracle as SignOracle
     from ._oracle import ValueOracle as ValueOracle
@@ -33,12 +43,15 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._recover import recover as recover
     from ._recovery import Recovery as Recovery
     from ._recovery import load_recovery as load_recovery
+    from ._relu import ReluNetwork as ReluNetwork
+    from ._relu import recover_relu as recover_relu
     from ._tolerance import accuracy_for as accuracy_for
     from ._tolerance import tolerance_for as tolerance_for
     from ._version import __version__ as __version__
 
 _HOMES = {
-    "": ("defences", "paper", "sensing"),
+    "": ("answers", "baselines", "defences", "paper", "sensing"),
+    "_blockdiag": ("blockdiag",),
     "_distance": ("distance",),
     "_errors": (
         "AccuracyUnreachable",
@@ -51,11 +64,13 @@ _HOMES = {
         "TargetMismatch",
     ),
     "_files": ("load", "save"),
-    "_models": ("Attention",),
+    "_identify": ("canonical", "equivalent", "separating_input", "witness"),
+    "_models": ("Attention", "FrontHead", "MultiHead", "Transformer"),
     "_oracle": ("Oracle", "SignOracle", "ValueOracle"),
     "_plan": ("plan",),
     "_recover": ("recover",),
     "_recovery": ("Recovery", "load_recovery"),
+    "_relu": ("ReluNetwork", "recover_relu"),
     "_tolerance": ("accuracy_for", "tolerance_for"),
     "_version": ("__version__",),
 }

@@ -9,9 +9,9 @@ from ._numbers import positive, whole
 from ._oracle import Oracle, ValueOracle
 from ._plan import fewest, information_limit
 
-FAMILIES = ("auto", "attention")
+FAMILIES = ("auto", "attention", "transformer", "any-network")
 CHECKS = {"value": QUERIES, "sign": SIGNS}
-PLANNED_FAMILIES = ("multi-head", "transformer", "any-network")
+PLANNED_FAMILIES = ("multi-head",)
 
 
 def as_oracle(oracle) -> Oracle:

@@ -7,27 +7,47 @@ import numpy as np
 from ._models import Attention
 
 
-def distance(a, b) -> float:
+def distance(a, b, *, up_to_scale: bool = False) -> float:
     """The larger of the relative distances of W (with the key bias as one more column) and of v (with the bias).
 
     >>> gh.distance(gh.Attention.random(4, seed=1), gh.Attention.random(4, seed=1))
     0.0
 
     Relative to the larger of the two norms. Where both have v = 0 nothing shows W, so W does not count; models of
-    different dimensions are infinitely far apart.
+    different dimensions are infinitely far apart. With `up_to_scale=True` v and bias count up to one positive factor,
+    which is all that yes-or-no answers show.
+
+    For `gh.MultiHead` it is the largest such distance over heads, those of the canonical forms (`gh.canonical`) paired
+    by assignment, and the relative distance of all v and the bias together; different numbers of heads are infinitely
+    far apart. An Attention counts as one head.
     """
-    for model in (a, b):
-        if not isinstance(model, Attention):
-            raise TypeError(f"expected two gh.Attention models, got {type(model).__name__}")
+    if not isinstance(a, Attention) or not isinstance(b, Attention):
+        from ._identify.matched import matched_distance
+
+        return matched_distance(a, b, up_to_scale)
     if a.dim != b.dim or a.v.size != b.v.size:  # one output is one output, as (d,) or as (d, 1)
         return float("inf")
-    values = relative(np.append(a.v, a.bias), np.append(b.v, b.bias))
+    values = relative(*(on_unit_scale(model) if up_to_scale else values_of(model) for model in (a, b)))
     if not np.any(a.v) and not np.any(b.v):
         return values
     return max(values, relative(np.c_[a.W, a.key_bias], np.c_[b.W, b.key_bias]))
 
 
+def values_of(model: Attention) -> np.ndarray:
+    return np.append(model.v, model.bias).astype(np.float64)
+
+
+def on_unit_scale(model: Attention) -> np.ndarray:
+    """v and bias divided by the norm of v, or by that of the bias where v = 0."""
+    values = values_of(model)
+    values = values / (np.abs(values).max() or 1.0)  # first, so that squares neither overflow nor vanish
+    v, bias = np.split(values, [model.v.size])
+    return values / (np.linalg.norm(v) or np.linalg.norm(bias) or 1.0)
+
+
 def relative(x: np.ndarray, y: np.ndarray) -> float:
     x, y = x.astype(np.float64), y.astype(np.float64)
+    largest = max(np.abs(x).max(), np.abs(y).max()) or 1.0  # divided out for the same reason
+    x, y = x / largest, y / largest
     size = max(np.linalg.norm(x), np.linalg.norm(y))
     return 0.0 if size == 0 else float(np.linalg.norm(x - y) / size)

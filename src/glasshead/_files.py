@@ -9,10 +9,10 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from ._models import Attention
+from ._models import Attention, FrontHead, MultiHead, Transformer
 
 FORMAT, VERSION = "glasshead", 1
-FAMILIES = {family.family: family for family in (Attention,)}
+FAMILIES = {family.family: family for family in (Attention, FrontHead, MultiHead, Transformer)}
 
 
 def save(model, path: str | os.PathLike) -> Path:

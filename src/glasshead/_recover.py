@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ._arguments import as_oracle, check_arguments
-from ._check import HeldOut, held_out
-from ._check_signs import held_out_signs
-from ._errors import AccuracyUnreachable, BudgetExceeded, TargetMismatch
-from ._learner import learn_attention, learn_sign_attention
-from ._learner.learned import Learned
+from ._errors import AccuracyUnreachable, BudgetExceeded, NotConverged, TargetMismatch
+from ._look import Replayed, look, look_again
 from ._oracle import Budgeted, Counted, Oracle, Watched
+from ._oracle.straightened import Flat
 from ._plan import estimate, plan
 from ._progress import bar
 from ._recovery import Recovery
+from ._ways import WAYS, Way
 
 Progress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True)
-class Way:
-    """How one kind of answers is learned from and checked, and what to say where they do not suffice."""
-
-    learn: Callable[..., Learned]
-    check: Callable[..., HeldOut]
-    promise: str
-    needed: str
-
-
-WAYS = {
-    "value": Way(learn_attention, held_out, "tolerance= or rtol=", "a smaller tolerance or a larger max_norm"),
-    "sign": Way(learn_sign_attention, held_out_signs, "dtype= or flips=", "a larger max_norm"),
-}
 
 
 def recover(
@@ -50,70 +34,116 @@ def recover(
 
     `oracle` is a `gh.Oracle`, or a `gh` model to be wrapped in one. Every result was checked on fresh queries of 1 to 8
     tokens; a box that is not of the family raises `TargetMismatch` with the evidence, one that hides its parameters
-    `NotIdentifiable`. `rank` is discovered unless given; `accuracy` is the largest acceptable `||W_hat - W||_F`, which
-    can save queries where W is nearly of low rank; `budget` is the most queries to ask; `progress` is True for a bar or
-    a callable `(done, planned, what)`. The same seed asks the same queries.
+    `NotIdentifiable`. `family="auto"` finds out what the box is: "attention", "transformer" (a two-layer ReLU network
+    behind the head) or "any-network" (anything behind it). `rank` is discovered unless given; `accuracy` is the largest
+    acceptable `||W_hat - W||_F`, which can save queries where W is nearly of low rank; `budget` is the most queries to
+    ask; `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same queries.
 
     From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to one positive factor: v then has
     norm 1. It takes as many queries per free parameter as `accuracy` asks for bits, 40 by default.
     """
     oracle = as_oracle(oracle)
     check_arguments(oracle, family, rank, accuracy, budget, journal, seed, progress)
+    wanted = Wanted(family, rank, accuracy, budget, seed)
     if progress is True:
         with bar() as report:
-            return _recover(oracle, rank, accuracy, budget, seed, report)
-    return _recover(oracle, rank, accuracy, budget, seed, progress or None)
+            return _recover(oracle, wanted, report)
+    return _recover(oracle, wanted, progress or None)
 
 
-def _recover(box: Oracle, rank, accuracy, budget, seed, report: Progress | None) -> Recovery:
-    oracle = counted = Counted(box)
-    if budget is not None:
-        oracle = Budgeted(oracle, budget)
+@dataclass(frozen=True)
+class Wanted:
+    """What the caller asked for."""
+
+    family: str
+    rank: int | None
+    accuracy: float | None
+    budget: int | None
+    seed: int
+
+
+def _recover(box: Oracle, wanted: Wanted, report: Progress | None) -> Recovery:
+    oracle = Counted(box)
+    if wanted.budget is not None:
+        oracle = Budgeted(oracle, wanted.budget)
     if report is not None:
-        oracle = Watched(oracle, plan(box.dim, rank=rank, answers=box.answers, accuracy=accuracy), report)
-    rng, way = np.random.default_rng(seed), WAYS[box.answers]
+        planned = plan(box.dim, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)
+        oracle = Watched(oracle, planned, report)
+    if wanted.family == "auto":
+        return automatic(Replayed(oracle), wanted)
+    return attempt(oracle, wanted, wanted.family)
+
+
+def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
+    """Try what a few answers suggest; where a family does not fit, what its evidence suggests."""
+    seen = look(oracle, wanted.seed)
+    tried: list[str] = []
+    while True:
+        family = seen.families[0]
+        tried.append(family)
+        try:
+            return attempt(oracle, wanted, family, seen.words)
+        except (TargetMismatch, Flat, NotConverged) as mismatch:
+            seen = seen.without(family) or look_again(oracle, mismatch, family, wanted.seed)
+            if not seen.families or seen.families[0] in tried:
+                raise
+
+
+def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Recovery:
+    rng, way = np.random.default_rng(wanted.seed), WAYS[family, oracle.answers]
     learned = None
     try:
-        learned = way.learn(oracle, rng, rank, accuracy)
-        check = way.check(oracle, learned, rng)
+        learned = way.learn(oracle, rng, wanted.rank, wanted.accuracy)
+        check = way.check(learned.through(oracle), learned, rng)
     except BudgetExceeded as error:
         if learned is not None:
-            error.known["unchecked"] = summary(learned, counted.queries, None)
-        else:
-            likely = estimate(box.dim, rank, error.known, box.answers, accuracy)
-            error.needed = max(error.needed, likely - counted.queries)
+            error.known["unchecked"] = summary(learned, oracle.queries, None, seen)
+        elif family == "attention":
+            likely = estimate(oracle.dim, wanted.rank, error.known, oracle.answers, wanted.accuracy)
+            error.needed = max(error.needed, likely - oracle.queries)
         raise
-    found = summary(learned, counted.queries, check)
+    found = summary(learned, oracle.queries, check, seen)
     if check.evidence is not None:
-        also = "" if rank is None else f", or its rank is above rank={rank}"
-        raise TargetMismatch(
-            "the box is not a single attention head, or its answers are less accurate than promised "
-            f"(then say so with {way.promise}){also}",
-            check.evidence,
-            found,
+        also = "" if wanted.rank is None else f", or its rank is above rank={wanted.rank}"
+        what = (
+            f"the box is not {way.what}, or its answers are less accurate than promised "
+            f"(then say so with {way.promise}){also}"
         )
-    check_accuracy(box, accuracy, found)
+        raise way.explain(oracle, TargetMismatch(what, check.evidence, found), rng)
+    check_accuracy(oracle, way, wanted.accuracy, found, learned.needed)
     return found
 
 
-def check_accuracy(oracle: Oracle, accuracy, found: Recovery) -> None:
+def check_accuracy(oracle: Oracle, way: Way, accuracy: float | None, found: Recovery, needed: str) -> None:
     promised = oracle.tolerance or oracle.rtol or oracle.max_norm
-    advice = f"{WAYS[oracle.answers].needed} is needed" if promised else "its numbers have too few digits"
-    assert found.bound is not None
-    if not np.isfinite(found.bound):
+    needed = needed or (better(oracle, way, accuracy, found.bound) if promised else "")
+    advice = f"{needed} is needed" if needed else "its numbers have too few digits"
+    if found.bound is not None and not np.isfinite(found.bound):
         raise AccuracyUnreachable(f"this box's answers do not bound W at all; {advice}", found)
-    if accuracy is not None and found.bound > accuracy:
+    if accuracy is not None and (found.bound is None or found.bound > accuracy):
+        proved = "nothing about it" if found.bound is None else f"{found.bound:.3g}"
         raise AccuracyUnreachable(
-            f"asked for ||W_hat - W||_F <= {accuracy:.3g}, this box's answers only prove {found.bound:.3g}; {advice}",
-            found,
+            f"asked for ||W_hat - W||_F <= {accuracy:.3g}, this box's answers only prove {proved}; {advice}", found
         )
 
 
-def summary(learned: Learned, queries: int, check: HeldOut | None) -> Recovery:
+def better(oracle: Oracle, way: Way, accuracy: float | None, bound: float | None) -> str:
+    """What would be needed. An error falls with the tolerance, and with the length of the tokens."""
+    if accuracy is None or bound is None or not np.isfinite(bound) or oracle.answers != "value":
+        return way.needed
+    short = bound / accuracy
+    promises = {"tolerance": oracle.tolerance / short, "rtol": oracle.rtol / short}
+    smaller = " and ".join(f"{name} = {value:.2g}" for name, value in promises.items() if value > 0)
+    longer = "" if oracle.max_norm is None or oracle.rtol else f"max_norm = {oracle.max_norm * short:.2g}"
+    return " or ".join(f"about {option}" for option in (smaller, longer) if option) or way.needed
+
+
+def summary(learned: Any, queries: int, check: Any, seen: str = "") -> Recovery:
+    checked = "not yet checked" if check is None else check.words
     return Recovery(
         model=learned.model,
-        family="attention",
-        heads=1,
+        family=learned.model.family,
+        heads=1 if not isinstance(learned.rank, tuple) else len(learned.rank),
         rank=learned.rank,
         queries=queries,
         limit=learned.limit,
@@ -121,13 +151,5 @@ def summary(learned: Learned, queries: int, check: HeldOut | None) -> Recovery:
         bound_v=learned.bound_v,
         confidence=learned.confidence,
         residual=None if check is None else check.residual,
-        reason=reason(learned, check),
+        reason=f"{seen + ': ' if seen else ''}{learned.words}; {checked}",
     )
-
-
-def reason(learned: Learned, check: HeldOut | None) -> str:
-    head = learned.model
-    biases = " and ".join(["a key bias"] * head.has_key_bias + ["a bias"] * bool(np.any(head.bias))) or "no bias"
-    rank = f"of rank {learned.rank}" if learned.rank else f"whose W cannot be told from 0 (at most {learned.bound:.1e})"
-    checked = "not yet checked" if check is None else check.words
-    return f"one head {rank} with {biases}{learned.caveat}; {checked}"

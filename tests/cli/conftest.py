@@ -35,6 +35,7 @@ def positional(X): return one(X + 0.1 * np.arange(X.shape[1])[:, None])
 def raises(X): raise RuntimeError("out of cheese")
 def leaves(X): raise SystemExit(9)
 def nan(X): return np.full(len(X), np.nan)
+flipped = gh.defences.flipped(one, 0.05)
 def interrupted(X): os.kill(os.getpid(), signal.SIGINT); return one(X)
 number = 3
 """

@@ -118,6 +118,22 @@ def test_compare_takes_a_saved_recovery(cli):
     assert cli("compare", "target.safetensors", "found").code == 0
 
 
+def test_signs_and_the_scale_they_do_not_show(cli):
+    shown = cli("recover", "target.safetensors", "--answers", "sign", "--accuracy", "1e-9", "--run", "signs")
+    assert shown.code == 0
+    assert "from the target file" in shown.words
+    assert cli("compare", "target.safetensors", "signs", "--tol", "1e-8").code == 1
+    fields = cli("compare", "target.safetensors", "signs", "--tol", "1e-8", "--up-to-scale", "--json").json
+    assert fields["same"]
+    assert fields["up_to_scale"]
+
+
+def test_signs_that_may_be_wrong(cli):
+    given = ("recover", "boxes:flipped", "--dim", "6", "--answers", "sign", "--accuracy", "0.1")
+    assert cli(*given, "--flips", "0.05", "--json").json["confidence"] > 0.999
+    assert cli(*given).code == 4
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_examples_that_work(cli, name):
     shown = cli(name, "--help")
@@ -148,14 +164,14 @@ def test_version(cli):
 
 def test_options_offer_what_the_library_has():
     assert (options.FAMILIES, options.ANSWERS) == (FAMILIES, ANSWERS)
-    assert all(hasattr(gh, maker) for maker in new.MAKERS.values() if maker)
+    assert all(hasattr(gh, maker) for maker, _ in new.MAKERS.values())
 
 
 @pytest.mark.parametrize(
     ("complete", "begun", "offered"),
     [
         (options.families, "att", ["attention"]),
-        (new.families, "", ["attention"]),
+        (new.families, "", ["attention", "multi-head", "transformer"]),
         (options.models, "ta", ["target.safetensors"]),
         (options.models, "runs/", ["runs/first/"]),
         (options.models, "boxes", []),

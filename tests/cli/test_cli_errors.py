@@ -19,10 +19,10 @@ TABLE = [
         (*BOX, "boxes:rounded", "--tolerance", "1e-3", "--accuracy", "1e-12", "--max-norm", "9"),
         3,
         "Acc",
-        "larger max_norm",
+        "about tolerance =",
     ),
     ((*BOX, "boxes:two"), 4, "TargetMismatch", "not a single attention head"),
-    ((*BOX, "boxes:pooled"), 4, "TargetMismatch", "not a single attention head"),
+    ((*BOX, "boxes:pooled", "--family", "attention"), 4, "TargetMismatch", "not a single attention head"),
     ((*BOX, "boxes:positional"), 4, "TargetMismatch", "not a single attention head"),
     ((*BOX, "boxes:rounded"), 4, "TargetMismatch", "head"),
     ((*BOX, "boxes:head", "--budget", "9"), 5, "BudgetExceeded", "a budget of 9"),
@@ -45,8 +45,9 @@ TABLE = [
     (("recover", "."), 2, "FileNotFoundError", "no recovery in ."),
     (("recover", "model.onnx"), 2, "ValueError", "does not open .onnx files yet"),
     (("recover", "http://127.0.0.1:8000/v2/models/m"), 2, "ValueError", "over HTTP yet"),
-    (("recover", "target.safetensors", "--dim", "5"), 2, "ValueError", "expected dim=6"),
+    (("recover", "target.safetensors", "--dim", "5"), 2, "ValueError", "which the box itself says"),
     (("recover", "target.safetensors", "--answers", "sign", "--rtol", "1"), 2, "ValueError", "no --rtol with"),
+    (("recover", "target.safetensors", "--flips", "0.1"), 2, "ValueError", "no --flips with"),
     (("recover", "target.safetensors", "--answers", "maybe"), 2, "ValueError", "got 'maybe'"),
     (("recover", "target.safetensors", "--family", "nonsense"), 2, "ValueError", "nonsense"),
     (("recover", "target.safetensors", "--tolerance", "-1"), 2, "ValueError", "expected tolerance"),
@@ -65,7 +66,8 @@ TABLE = [
     (("new", "attention", "-o", "target.safetensors"), 2, "FileExistsError", "--force"),
     (("new", "attention", "-o", "target"), 2, "ValueError", "ends in .safetensors"),
     (("new", "attention", "-o", "no/such.safetensors"), 2, "FileNotFoundError", "expected an existing folder"),
-    (("new", "multi-head"), 2, "ValueError", "not part of this version yet"),
+    (("new", "multi-head"), 2, "ValueError", "expected --heads for multi-head"),
+    (("new", "attention", "--width", "3"), 2, "ValueError", "expected no --width for attention"),
     (("new", "hydra"), 2, "ValueError", "is no family"),
     (("plan",), 2, "MissingParameter", "--dim"),
     (("plan", "--dim", "8", "--rank", "9"), 2, "ValueError", "expected a rank from 1 to dim = 8"),
@@ -121,7 +123,7 @@ def test_half_of_W_is_counted():
 
 def test_options_are_named_as_they_are_typed(cli):
     assert "give --max-norm" in cli(*BOX, "boxes:nan").words
-    assert "say how much with --tolerance" in cli(*BOX, "boxes:rounded").words
+    assert "then promise --tolerance 0.0" in cli(*BOX, "boxes:rounded").words
 
 
 def test_a_failing_box_is_located(cli):

@@ -14,6 +14,7 @@ from .target import load_model
 EXAMPLES = examples(
     "glasshead compare target.safetensors runs/first",
     "glasshead compare a.safetensors b.safetensors --tol 1e-12 && echo the same",
+    "glasshead compare target.safetensors runs/first --up-to-scale",
 )
 DIFFERENT = 1
 
@@ -24,6 +25,9 @@ def command(
     a: Annotated[str, typer.Argument(metavar="A", help=WHAT, autocompletion=models)],
     b: Annotated[str, typer.Argument(metavar="B", help=WHAT, autocompletion=models)],
     tol: Annotated[float, typer.Option(help="The largest distance that still counts as the same.")] = 1e-9,
+    up_to_scale: Annotated[
+        bool, typer.Option("--up-to-scale", help="Let v and bias differ by a positive factor, as yes-or-no answers do.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Say how far apart two models are: exit code 0 for the same, 1 for different.
@@ -35,10 +39,10 @@ def command(
     if not 0 <= tol < math.inf:
         raise ValueError(f"expected --tol to be a number >= 0, got {tol}")
     first, second = load_model(a), load_model(b)
-    far = distance(first, second)
+    far = distance(first, second, up_to_scale=up_to_scale)
     same = far <= tol
     if as_json:
-        print_json({"same": same, "distance": far, "tol": tol})
+        print_json({"same": same, "distance": far, "tol": tol, "up_to_scale": up_to_scale})
     else:
         screen = console()
         screen.print("[bold green]the same[/]" if same else "[bold yellow]different[/]")

@@ -85,8 +85,12 @@ def show(error: BaseException) -> None:
 
 
 def as_options(words: str) -> str:
-    """The library says `max_norm=` where the command line says `--max-norm`."""
-    return re.sub(r"\b([a-z_]+)=(?=[\s),;]|$)", lambda match: "--" + match[1].replace("_", "-"), words)
+    """The library says `max_norm=9` where the command line says `--max-norm 9`."""
+
+    def option(match: re.Match) -> str:
+        return f"--{match[1].replace('_', '-')} {match[2]}".strip()
+
+    return re.sub(r"\b([a-z_]+)=\"?([^\s\"),;]*)\"?", option, words)
 
 
 def headline(error: BaseException) -> str:
@@ -111,8 +115,16 @@ def evidence(error: TargetMismatch) -> list[tuple[str, str | None]]:
         ("query", f"{tokens} token{'s' * (tokens != 1)} in dimension {dim}\n{shown}"),
         ("expected", found.expected.removeprefix("expected ")),
         ("got", found.got),
-        ("closest", None if error.best is None else f"{error.best.model}, wrong by {error.best.residual:.2g}"),
+        ("closest", closest(error.best)),
     ]
+
+
+def closest(best: Any) -> str | None:
+    """A recovery that did not pass its check, or a network without a head."""
+    if best is None:
+        return None
+    off = "" if best.residual is None else f", wrong by {best.residual:.2g}"
+    return f"{getattr(best, 'model', type(best).__name__)}{off}"
 
 
 def known(error: BudgetExceeded) -> str:
@@ -120,9 +132,11 @@ def known(error: BudgetExceeded) -> str:
     parts = error.known
     if "unchecked" in parts:
         return "all of it, but unchecked"
-    words = [name for name, part in (("v", "v"), ("bias", "bias"), ("key bias", "key_bias")) if part in parts]
+    names = {"v": "v", "bias": "bias", "A": "the network", "kinks": "its kinks", "key_bias": "key bias"}
+    words = [name for part, name in names.items() if part in parts]
     if "W_b" in parts:
-        words.append(f"W in {len(parts['W_b'])} of {len(parts['v'])} directions")
+        found, dim = np.shape(parts["W_b"])
+        words.append(f"W in {found} of {dim} directions")
     return ", ".join(words) or "nothing"
 
 

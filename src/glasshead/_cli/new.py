@@ -13,20 +13,31 @@ from .screen import console, print_json
 EXAMPLES = examples(
     "glasshead new attention --dim 64 -o target.safetensors",
     "glasshead new attention --dim 64 --rank 8 --seed 3 -o low-rank.safetensors",
+    "glasshead new transformer --dim 16 --width 32 -o transformer.safetensors",
+    "glasshead new multi-head --dim 64 --heads 8 --rank 8 -o layer.safetensors",
 )
 
-# The gh class whose .random makes one; a family that is None is in the contract but not in this version.
-MAKERS: dict[str, str | None] = {"attention": "Attention", "multi-head": None, "transformer": None}
+# The gh class whose .random makes one, and the option that says what else it needs.
+MAKERS: dict[str, tuple[str, str | None]] = {
+    "attention": ("Attention", None),
+    "multi-head": ("MultiHead", "heads"),
+    "transformer": ("Transformer", "width"),
+}
+WHAT = f"What to make: {', '.join(MAKERS)}."
 
 
 def families(incomplete: str) -> list[str]:
-    return [name for name, maker in MAKERS.items() if maker and name.startswith(incomplete)]
+    return [name for name in MAKERS if name.startswith(incomplete)]
 
 
 def command(
-    family: Annotated[str, typer.Argument(metavar="FAMILY", help="What to make: attention.", autocompletion=families)],
+    family: Annotated[
+        str, typer.Argument(metavar="FAMILY", help=f"What to make: {', '.join(MAKERS)}.", autocompletion=families)
+    ],
     dim: Annotated[int, typer.Option(min=1, help="The length of a token.")] = 64,
     rank: Rank = None,
+    heads: Annotated[int | None, typer.Option(min=1, help="How many heads, for multi-head.")] = None,
+    width: Annotated[int | None, typer.Option(min=1, help="How many neurons, for transformer.")] = None,
     seed: Seed = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("target.safetensors"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if there is one.")] = False,
@@ -35,20 +46,29 @@ def command(
     """Make a random model and save it."""
     import glasshead as gh
 
-    maker = MAKERS.get(family)
-    if maker is None:
-        there = ", ".join(name for name, known in MAKERS.items() if known)
-        why = "is not part of this version yet" if family in MAKERS else "is no family"
-        raise ValueError(f"expected one of: {there}; got {family!r}, which {why}")
+    maker, sizes = check_family(family, {"heads": heads, "width": width})
     if output.suffix != ".safetensors":
         raise ValueError(f"expected a file name that ends in .safetensors, got {output}")
     if output.exists() and not force:
         raise FileExistsError(f"{output} is there already: choose another name with -o, or overwrite it with --force")
-    model = getattr(gh, maker).random(dim, rank=rank, seed=seed)
+    model = getattr(gh, maker).random(dim, **sizes, rank=rank, seed=seed)
     gh.save(model, output)
     if as_json:
-        print_json({"path": str(output), "family": family, "dim": dim, "rank": rank, "seed": seed})
+        print_json({"path": str(output), "family": family, "dim": dim, "rank": rank, "seed": seed} | sizes)
         return
     screen = console()
     screen.print(f"[green]saved[/] {output}: {model}", soft_wrap=True)
     screen.print(f"try   [cyan]glasshead recover {output}[/]", soft_wrap=True)
+
+
+def check_family(family: str, sizes: dict[str, int | None]) -> tuple[str, dict[str, int]]:
+    """The class that makes one, with the sizes that it takes."""
+    if family not in MAKERS:
+        raise ValueError(f"expected one of: {', '.join(MAKERS)}; got {family!r}, which is no family")
+    maker, needed = MAKERS[family]
+    for name, size in sizes.items():
+        if size is None and name == needed:
+            raise ValueError(f"expected --{name} for {family}")
+        if size is not None and name != needed:
+            raise ValueError(f"expected no --{name} for {family}")
+    return maker, {name: size for name, size in sizes.items() if size is not None}

@@ -32,6 +32,7 @@ def command(
     answers: Answers = "value",
     tolerance: Annotated[float, typer.Option(help="How far an answer may be from the truth.")] = 0.0,
     rtol: Annotated[float, typer.Option(help="The same, relative to the truth.")] = 0.0,
+    flips: Annotated[float, typer.Option(help="How often a yes or no may be wrong, at most.")] = 0.0,
     max_norm: Annotated[float | None, typer.Option(help="Never send a token longer than this.")] = None,
     rank: Rank = None,
     accuracy: Accuracy = None,
@@ -51,13 +52,13 @@ def command(
     from .advice import advice
     from .summary import show
 
-    check_answers(answers, tolerance, rtol)
+    check_answers(answers, tolerance, rtol, flips)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the box may print; our stdout is JSON only
         box, truth = open_target(target)
         if dim is None and not hasattr(box, "dim"):
             raise ValueError(f"expected --dim, the length of a token: {target} does not say")
         if answers == "sign":
-            oracle = gh.SignOracle(box, dim, max_norm=max_norm)
+            oracle = gh.SignOracle(box, dim, max_norm=max_norm, flips=flips)
         else:
             oracle = gh.ValueOracle(box, dim, tolerance=tolerance, rtol=rtol, max_norm=max_norm)
         if run is not None:
@@ -73,13 +74,15 @@ def command(
     if as_json:
         print_json(found.to_dict())
     else:
-        # Signs show v up to a factor: there is no distance to a v of another length.
-        known = truth is not None and answers == "value"
-        show(found, gh.distance(found.model, truth) if known else None, run)
+        # Signs show v and bias up to a factor.
+        far = None if truth is None else gh.distance(found.model, truth, up_to_scale=answers == "sign")
+        show(found, far, run)
 
 
-def check_answers(answers: str, tolerance: float, rtol: float) -> None:
+def check_answers(answers: str, tolerance: float, rtol: float, flips: float) -> None:
     if answers not in ANSWERS:
         raise ValueError(f"expected --answers to be one of {ANSWERS}, got {answers!r}")
     if answers == "sign" and (tolerance or rtol):
         raise ValueError("expected no --tolerance and no --rtol with --answers sign: yes is not close to no")
+    if answers == "value" and flips:
+        raise ValueError("expected no --flips with --answers value: say how far off answers may be with --tolerance")

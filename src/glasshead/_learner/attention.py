@@ -9,7 +9,7 @@ import numpy as np
 from .._errors import BudgetExceeded
 from .._meter import ValueMeter
 from .._meter.frame import cone
-from .._meter.values import outputs_error
+from .._meter.values import Values, outputs_error
 from .._oracle import Oracle
 from .._scheme import Measured, full, low_rank
 from .better_origin import from_a_better_origin
@@ -42,23 +42,29 @@ def _learn(oracle: Oracle, rng: np.random.Generator, rank: int | None, accuracy:
     known |= {"v": v, "bias": bias}
     oracle.stage = "checking that it is a head"
     check_laws(oracle, values, token, first, rng)
-    oracle.stage = "looking for a key bias"
-    meter = ValueMeter(oracle, values, keys=cone(values.v / np.linalg.norm(values.v), rng))
-    present, unseen = look_for_key_bias(meter)
-    if present:
-        meter = find_key_bias(meter, rng)
-        known["key_bias"] = meter.key_bias
-        meter = with_key_bias(meter, rng)
-    else:
-        meter = without_key_bias(replace(meter, key_bias_error=unseen), rng)
-    oracle.stage = "reading W"
+    meter = learn_key_bias(oracle, values, rng, known)
     meter, found = read_W(meter, rng, rank, accuracy)
     head = found.head(v, meter.key_bias, bias)
     v_error, bias_error = outputs_error(oracle, v, bias, values.step)
     return Learned(head, found.rank, found.bound, v_error, meter.key_bias_error, bias_error, found.confidence)
 
 
+def learn_key_bias(
+    oracle: Oracle, values: Values, rng: np.random.Generator, known: dict, around: np.ndarray | None = None
+) -> ValueMeter:
+    """A meter for W, with the key bias if there is one, of a head whose values are known."""
+    oracle.stage = "looking for a key bias"
+    meter = ValueMeter(oracle, values, keys=cone(values.v / np.linalg.norm(values.v), rng))
+    present, unseen = look_for_key_bias(meter)
+    if not present:
+        return without_key_bias(replace(meter, key_bias_error=unseen), rng)
+    meter = find_key_bias(meter, rng)
+    known["key_bias"] = meter.key_bias
+    return with_key_bias(meter, rng, around)
+
+
 def read_W(meter: ValueMeter, rng, rank: int | None, accuracy: float | None) -> tuple[ValueMeter, Measured]:
+    meter.oracle.stage = "reading W"
     d = meter.oracle.dim
     if meter.key_bias is not None and d <= MOVED:
         first = full(meter)
@@ -67,6 +73,10 @@ def read_W(meter: ValueMeter, rng, rank: int | None, accuracy: float | None) -> 
         except BudgetExceeded as error:
             error.known["W"] = first.W
             raise
-    if d <= SMALL or rank == d:
-        return meter, full(meter)
-    return meter, low_rank(meter, rng, rank, accuracy)
+    return meter, scheme(meter, rng, rank, accuracy)
+
+
+def scheme(meter: ValueMeter, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> Measured:
+    if meter.oracle.dim <= SMALL or rank == meter.oracle.dim:
+        return full(meter)
+    return low_rank(meter, rng, rank, accuracy)

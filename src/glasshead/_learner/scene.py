@@ -51,16 +51,16 @@ def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator) -> Int
     return s - offset, lo - offset - slack, hi - offset + slack
 
 
-def with_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
+def with_key_bias(meter: ValueMeter, rng: np.random.Generator, around: np.ndarray | None = None) -> ValueMeter:
     """Keys shortened along the bias, so that they can be long elsewhere; queries in a cone, so that the error of the
-    bias, the same in every column, lands in one direction of d."""
+    bias, the same in every column, lands in one direction of d: that of `around`, or one that the values do not see."""
     assert meter.key_bias is not None
     oracle, d = meter.oracle, meter.oracle.dim
     axis = meter.values.v / np.linalg.norm(meter.values.v)
     # Balances the answers' error, which falls with rho, against the bias's, which rises with it.
     rho = SCORE * d**0.75 / float(np.linalg.norm(meter.key_bias))
     rho = min(rho * (LONGER if d in TWICE else 1.0), longest(oracle) / 2)
-    meter = replace(meter, keys=squeezed_keys(meter.key_bias, axis, rho, rng), queries=cone(across(axis, rng), rng))
+    meter = replace(meter, keys=squeezed_keys(meter.key_bias, axis, rho, rng), queries=cone(across(axis, rng) if around is None else around, rng))
     if d in TWICE:
         meter = read_key_bias(meter, rho)
 

@@ -24,7 +24,7 @@ def split(product: float, oracle: Oracle, values: Values) -> tuple[float, float]
     wanted = HEADROOM * abs(values.bias) / v_norm
     if values.promise(oracle, 0.0) > 0:
         wanted = np.inf
-    rho = max(np.sqrt(product * RATIO), wanted)
+    rho = max(np.sqrt(product * RATIO), wanted, oracle.shortest)
     return fit(rho, product / rho if np.isfinite(rho) else 0.0, product, longest(oracle))
 
 

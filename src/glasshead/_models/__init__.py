@@ -1,3 +1,4 @@
 from .attention import Attention as Attention
+from .front_head import FrontHead as FrontHead
 from .multi_head import MultiHead as MultiHead
 from .transformer import Transformer as Transformer

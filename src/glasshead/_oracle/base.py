@@ -23,6 +23,7 @@ class Oracle:
     rtol: float = 0.0
     flips: float = 0.0
     max_norm: float | None = None
+    shortest: float = 0.0  # keys at least this long are answered best
     stage: str = ""  # what the learner is doing, for progress bars
 
     @property

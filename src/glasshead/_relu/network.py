@@ -24,6 +24,7 @@ class ReluNetwork:
     w: Float[np.ndarray, "m"]
     b: Float[np.ndarray, "m"]
     c: float
+    kinks: int
     queries: int
     residual: float | None
     reason: str
@@ -54,6 +55,7 @@ class Neurons:
     W: Float[np.ndarray, "n D"]
     w: Float[np.ndarray, "n"]
     c: Float[np.ndarray, "D"]
+    kinks: int
     words: str
 
     def __call__(self, X: Float[np.ndarray, "k D"]) -> Float[np.ndarray, "k"]:
@@ -66,7 +68,7 @@ class Neurons:
         biases = "with biases" if isinstance(g, Lifted) else "no biases"
         checked = "not checked" if residual is None else f"fresh inputs agree to {residual:.1e}"
         reason = f"{biases}, {self.words}; {checked}"
-        return ReluNetwork(np.ascontiguousarray(A), self.w, b, c, g.box.queries, residual, reason)
+        return ReluNetwork(np.ascontiguousarray(A), self.w, b, c, self.kinks, g.box.queries, residual, reason)
 
 
 def to_neurons(pieces: Pieces, lifted: bool, slack: float, *, choose: bool = True, exact: bool = True) -> Neurons:
@@ -90,7 +92,7 @@ def to_neurons(pieces: Pieces, lifted: bool, slack: float, *, choose: bool = Tru
         rows, weights = [*rows, [side, -side]], [*weights, [1.0, -1.0]]
     w = np.concatenate(weights)
     constant = rest - side if lifted else np.zeros(len(rest))
-    return Neurons(np.vstack(rows), w, constant, words(len(jumps), len(w), signs, exact))
+    return Neurons(np.vstack(rows), w, constant, len(jumps), words(len(jumps), len(w), signs, exact))
 
 
 def words(kinks: int, neurons: int, signs: Signs, exact: bool) -> str:

@@ -4,7 +4,11 @@
 """
 
 from ._results import results as results
+from .hessian_subspaces import hessian_subspaces as hessian_subspaces
 from .lemma_a_1 import lemma_a_1 as lemma_a_1
+from .proposition_7_1 import proposition_7_1 as proposition_7_1
+from .proposition_c_2 import proposition_c_2 as proposition_c_2
+from .section_4_1 import section_4_1 as section_4_1
 from .theorem_4_1 import theorem_4_1 as theorem_4_1
 from .theorem_5_1 import theorem_5_1 as theorem_5_1
 from .theorem_6_1 import theorem_6_1 as theorem_6_1

@@ -1,0 +1,77 @@
+"""One head with whatever behind it, from values: a place to measure from, which variant applies, then W."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from .._errors import TargetMismatch
+from .._meter.frame import orthonormal
+from .._meter.matching import Copies, MatchingMeter, OneRow
+from .._meter.matching.noise import answer_noise, floor, slope_step
+from .._meter.matching.pilots import Pilots
+from .._meter.matching.place import Place
+from .._meter.matching.retry import Ruler
+from .._oracle import Oracle
+from .front_check import held_out_front
+from .front_laws import check_front_laws, sees_last_token
+from .learned_front import Goal, LearnedFront, read_W
+from .normalised_oracle import Normalised
+
+SPREADS = (1.0, 0.25, 1 / 16, 1 / 16)  # of queries around their origin, in turn where the network is dead at some
+NOISY = 2.0**-36  # of the size of answers: double precision is far below
+HOPELESS = 0.1  # of the largest answer: a residual that no single false score explains
+SAMPLES = 6  # sequences around which the noise of answers is measured
+
+
+def learn_from_values(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) -> LearnedFront:
+    """The first result that passes the held-out check, or the first one if none does."""
+    oracle.stage = "checking that it is a head"
+    size = check_front_laws(oracle, rng)
+    oracle.stage = "looking for a scale"
+    noise = floor(oracle, size)
+    noisy = noise > NOISY * size
+    ruler = Ruler(oracle, Copies(noisy), noise, slope_step(noise, size), rng)
+    place = Pilots(ruler).first()
+    if not sees_last_token(ruler, place):
+        ruler = ruler.along(OneRow(noisy))
+    best: LearnedFront | None = None
+    for spread in SPREADS:
+        try:
+            learned = read(*settle(ruler, place, spread), goal, known)
+        except TargetMismatch:
+            if spread == SPREADS[-1] and best is None:
+                raise
+            continue
+        if learned.check.evidence is None:
+            return learned
+        best = best or learned
+        if (learned.check.residual or 0.0) > HOPELESS:
+            break
+    assert best is not None
+    return best
+
+
+def settle(ruler: Ruler, place: Place, spread: float) -> tuple[Ruler, Place]:
+    """Where to measure from, and what with: there the noise of answers is measured, and so the errors of scores."""
+    pilots = Pilots(ruler, spread)
+    one_row = isinstance(ruler.curve, OneRow)
+    if spread != SPREADS[0] or one_row:
+        place = pilots.try_length(place.length, (2.0 if one_row else 1.0) * place.rho)
+    place = pilots.climb(place)
+    if not place.works:
+        place = pilots.first()
+    noise = answer_noise(ruler.oracle, ruler.curve, *place.probes(SAMPLES, ruler.rng))
+    usual = place.error * place.rho * place.kappa * noise / place.noise
+    return Ruler(ruler.oracle, ruler.curve, noise, ruler.step, ruler.rng, usual), place
+
+
+def read(ruler: Ruler, place: Place, goal: Goal, known: dict) -> LearnedFront:
+    """Key bias and W, checked on fresh queries."""
+    oracle, rng = ruler.oracle, ruler.rng
+    keys, queries = orthonormal(oracle.dim, rng), orthonormal(oracle.dim, rng)
+    distortion = oracle.eps_error if isinstance(oracle, Normalised) else 0.0
+    meter = MatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa, distortion=distortion)
+    learned = read_W(meter, rng, goal, known, residual=isinstance(ruler.curve, Copies))
+    return replace(learned, check=held_out_front(oracle, learned, rng))

@@ -1,0 +1,96 @@
+"""What a box could be, from a handful of one-row queries: they pass through everything behind the head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._errors import GlassheadError
+from ._learner.laws import ONE_TOKEN, law_token
+from ._oracle import Oracle, Wrapper
+
+CLEARLY = 1e-3  # of the answers' size: less is not worth a closer look yet
+PLACES = 3  # where the answers are tested for being linear nearby; a kink may spoil one of them
+STRAIGHT = 256.0  # roundings of the largest answer
+ROUGH = (
+    0.1  # of the change over such a step: answers that rough nearby are noise, which is for the same learner to tell
+)
+PLAIN = ("attention",)
+
+
+@dataclass(frozen=True)
+class Look:
+    """The families to try, in this order, and what was seen."""
+
+    families: tuple[str, ...]
+    words: str = ""
+
+    def without(self, family: str) -> Look | None:
+        """What is left to try, if anything."""
+        rest = tuple(other for other in self.families if other != family)
+        return Look(rest, self.words) if rest else None
+
+
+class Replayed(Wrapper):
+    """Answers a query that was asked before with what was answered then, once."""
+
+    def __init__(self, inner: Oracle):
+        super().__init__(inner)
+        self._before: dict[bytes, np.ndarray] = {}
+
+    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
+
+    def remember(self, X: np.ndarray) -> np.ndarray:
+        answers = self.inner(X)
+        self._before |= {x.tobytes(): answer for x, answer in zip(X, answers, strict=True)}
+        return answers
+
+    def __call__(self, X):
+        if not self._before or len(X) > len(self._before):
+            return self.inner(X)
+        known = [self._before.pop(np.ascontiguousarray(x).tobytes(), None) for x in X]
+        if any(answer is None for answer in known):
+            return self.inner(X)
+        return np.array(known)
+
+
+def look(oracle: Replayed, seed: int) -> Look:
+    """Whether one-row answers are affine, as for a plain head, or else linear nearby, as behind a ReLU network."""
+    if oracle.answers == "sign":
+        return Look(("attention", "any-network"))
+    oracle.stage = "telling what it is"
+    token = law_token(oracle, np.random.default_rng(seed))  # the one that the learner of a plain head will ask for
+    X = np.stack([np.zeros_like(token), token, -token])[:, None]
+    zero, there, back = oracle.remember(X)
+    size = float(np.abs([zero, there, back]).max())
+    bent = float(np.abs(there + back - 2 * zero).max())
+    if bent <= CLEARLY * size + 4 * (oracle.tolerance + oracle.rtol * size):
+        return Look(PLAIN)
+    again = oracle.inner(X[1:2])[0]  # noise that is not the same twice is for the learner of a plain head to tell
+    fresh = float(np.abs(again - there).max()) > STRAIGHT * oracle.roundoff * size
+    return Look(PLAIN) if fresh else behind(oracle, np.random.default_rng(seed))
+
+
+def look_again(oracle: Oracle, mismatch: GlassheadError, family: str, seed: int) -> Look:
+    """After what a plain head could not have answered."""
+    evidence = getattr(mismatch, "evidence", None)
+    if family == "attention" and evidence is not None and evidence.law == ONE_TOKEN:
+        return behind(oracle, np.random.default_rng(seed))
+    return Look(())
+
+
+def behind(oracle: Oracle, rng: np.random.Generator) -> Look:
+    """What lies behind the head, for one-row answers that are not affine."""
+    h = oracle.roundoff ** (1 / 3)
+    x, u = (np.stack([law_token(oracle, rng) for _ in range(PLACES)]) for _ in range(2))
+    points = np.stack([(1 - h) * x - h * u, (1 - h) * x, (1 - h) * x + h * u], axis=1)
+    left, middle, right = oracle(points.reshape(-1, 1, oracle.dim)).reshape(PLACES, 3, -1).transpose(1, 0, 2)
+    size = float(np.abs([left, middle, right]).max())
+    bent = np.abs(left + right - 2 * middle).max(axis=1)
+    allowed = STRAIGHT * oracle.roundoff * size + 4 * (oracle.tolerance + oracle.rtol * size)
+    if np.median(bent) > max(allowed, ROUGH * h * size):
+        return Look(PLAIN)
+    if middle.shape[1] == 1 and np.median(bent) <= allowed:
+        return Look(("transformer", "any-network"), "one-row answers are not affine but linear nearby")
+    return Look(("any-network",), "one-row answers are not affine, and curved")

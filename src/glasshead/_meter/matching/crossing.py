@@ -1,0 +1,117 @@
+"""Scores from yes and no: where along a line the answer changes, for sequences with one and with two copies.
+
+Both change where the attention output crosses the same point, so the two places are a pair of sequences that would be
+answered alike; a third one, with three copies, must change where the score found says it does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+
+from ..._oracle import Oracle
+from ..._types import Float
+from ..lever import longest
+from .curve import Copies
+from .retry import Ruler
+from .verdict import Matched
+
+LADDER = 2.0 ** np.arange(-3.0, 5.0)  # of the distance expected: where to look for a change
+NEARBY = 0.01  # how near to the place predicted a sequence with three copies must change
+HALVINGS = 60
+BLOCK = 2**14  # probes bisected side by side
+
+
+class Crossings(Ruler):
+    """Measures scores by where answers change, to `bits` bits.
+
+    `normal` is a direction that leads from one side to the other, the change being about `distance` away.
+    """
+
+    rounds = 6
+
+    def __init__(self, oracle: Oracle, normal: np.ndarray, distance: float, bits: int, rng: np.random.Generator):
+        super().__init__(oracle, Copies(), 0.0, 2.0**-bits, rng)
+        self.normal, self.distance, self.bits, self.side = normal, distance, bits, False
+
+    def with_bits(self, bits: int) -> Crossings:
+        finer = Crossings(self.oracle, self.normal, self.distance, bits, self.rng)
+        finer.side = self.side
+        return finer
+
+    def partner(self, u: np.ndarray) -> np.ndarray:
+        """Towards the other side, and a little off."""
+        off = self.rng.standard_normal(u.shape) / np.sqrt(u.shape[1])
+        return (self.normal + 0.3 * off) * np.linalg.norm(u, axis=1, keepdims=True)
+
+    def learn_from(self, asked: int, failed: int) -> None:
+        """Nothing: the length of a probe follows from where answers change."""
+
+    def yes(self, q: np.ndarray, u: np.ndarray, length: np.ndarray, copies: int) -> np.ndarray:
+        token = q + length[:, None] * u
+        return np.asarray(self.oracle(np.stack([token] * copies + [q], axis=1)), bool)
+
+    def match(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Matched:
+        parts = [self.match_block(q[k : k + BLOCK], u[k : k + BLOCK]) for k in range(0, len(q), BLOCK)]
+        s, error, good, far = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("s", "error", "good", "far")
+        )
+        return Matched(s, error, good, far, 0.0)
+
+    def match_block(self, q: np.ndarray, u: np.ndarray) -> Matched:
+        rows, of = np.unique(q, axis=0, return_inverse=True)
+        here = np.asarray(self.oracle(rows[:, None]), bool)[of.reshape(-1)]
+        lean = u @ self.normal
+        turn = np.where((lean < 0) == (here == self.side), -1.0, 1.0)
+        u = turn[:, None] * u
+        low, high, found = self.ladder(q, u, here, self.distance / np.maximum(np.abs(lean), 1e-300))
+        low, high = self.bisect(q, u, here, low, high, 2)
+        two, two_width = (low + high) / 2, high - low
+        near, far = (end * two for end in self.curve.range)
+        ends = [self.yes(q, u, end, 1) == here for end in (near, far)]
+        within = found & ends[0] & ~ends[1]
+        low, high = self.bisect(q, u, here, near, far, 1)
+        one, one_width = (low + high) / 2, high - low
+        with np.errstate(invalid="ignore", divide="ignore"):
+            s = self.curve.score(one / two)
+            error = self.spread(one / two) * (one_width + two_width * one / two) / two + np.abs(s) * two_width / two
+        far_out = found & (~within | (np.abs(s) > self.curve.limit))
+        good = within & ~far_out & self.confirmed(q, u, here, two, s)
+        return Matched(turn * s / two, error / two, good, far_out, 0.0)
+
+    def spread(self, c: np.ndarray) -> np.ndarray:
+        h = 1e-6
+        return np.abs(self.curve.score(c + h) - self.curve.score(c - h)) / (2 * h)
+
+    def ladder(self, q, u, here, expected) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The first rung at which the answer has changed, the one before it, and whether there is one."""
+        rungs = np.minimum(LADDER[:, None] * expected, self.longest(q, u))
+        changed = np.stack([self.yes(q, u, rung, 2) != here for rung in rungs])
+        first = changed.argmax(axis=0)
+        high = np.take_along_axis(rungs, first[None], axis=0)[0]
+        low = np.where(first > 0, np.take_along_axis(rungs, np.maximum(first - 1, 0)[None], axis=0)[0], 0.0)
+        return low, high, np.asarray(changed.any(axis=0))
+
+    def longest(self, q: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Such that twice the length, which one copy may take, is still a token that may be sent."""
+        reach = longest(self.oracle) - np.linalg.norm(q, axis=1)
+        return reach / (2 * np.maximum(np.linalg.norm(u, axis=1), 1e-300))
+
+    def bisect(self, q, u, here, low, high, copies: int) -> tuple[np.ndarray, np.ndarray]:
+        for _ in range(self.bits):
+            middle = (low + high) / 2
+            before = self.yes(q, u, middle, copies) == here
+            low, high = np.where(before, middle, low), np.where(before, high, middle)
+        return low, high
+
+    def confirmed(self, q, u, here, two, s) -> np.ndarray:
+        """Whether three copies change where they should."""
+        s = np.clip(np.nan_to_num(s), -1.0, 1.0)
+        low, high, goal = np.full(len(s), 0.5), np.ones(len(s)), expit(s + np.log(2))
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            below = middle * expit(middle * s + np.log(3)) < goal
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        place = two * low
+        before, after = (self.yes(q, u, place * (1 + off), 3) == here for off in (-NEARBY, NEARBY))
+        return before & ~after

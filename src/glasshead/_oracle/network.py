@@ -1,0 +1,98 @@
+"""A two-layer ReLU network that is known, evaluated and inverted along segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._types import Float
+
+STEPS = 40
+JUST_INSIDE = 2.0**-60  # at 0 itself all neurons may be at their kinks
+
+
+@dataclass(frozen=True)
+class Network:
+    """`g(x) = w^T ReLU(A^T x + b) + c`."""
+
+    A: Float[np.ndarray, "d m"]
+    w: Float[np.ndarray, " m"]
+    b: Float[np.ndarray, " m"]
+    c: float
+
+    def __call__(self, x: Float[np.ndarray, "B d"]) -> Float[np.ndarray, " B"]:
+        return np.maximum(x @ self.A + self.b, 0) @ self.w + self.c
+
+    @property
+    def bend(self) -> float:
+        """The largest distance from the origin at which a neuron bends."""
+        sizes = np.linalg.norm(self.A, axis=0)
+        return float(np.max(np.abs(self.b) / np.where(sizes > 0, sizes, np.inf), initial=0.0))
+
+    def gradient(self, x: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
+        return self.A @ (self.w * (x @ self.A + self.b > 0))
+
+    def terms(self, x: Float[np.ndarray, "B d"]) -> Float[np.ndarray, " B"]:
+        """The sum of what the network adds up at x, sizes only."""
+        return np.abs(x @ self.A) @ np.abs(self.w)
+
+    def along(self, q: np.ndarray, keys: np.ndarray, alpha: np.ndarray) -> Float[np.ndarray, "B n"]:
+        """`g(q + alpha k)` for each pair and every alpha."""
+        start, slope = q @ self.A + self.b, keys @ self.A
+        return np.maximum(start[:, None] + alpha[:, None] * slope[:, None], 0) @ self.w + self.c
+
+    def steepness(self, q: np.ndarray, keys: np.ndarray, inner: float) -> Float[np.ndarray, " B"]:
+        """The least slope of `g(q + alpha k)` for alpha in `[inner, 1 - inner]`, 0 where the slope changes sign."""
+        start, slope = q @ self.A + self.b, keys @ self.A
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kinks = -start / slope
+        inside = (kinks > inner) & (kinks < 1 - inner)  # False for NaN: such a neuron never bends
+        # Past its kink a neuron is on if its slope is positive, else off: either way the sum grows by w |slope|.
+        jumps = np.where(inside, self.w * np.abs(slope), 0.0)
+        order = np.argsort(np.where(inside, kinks, 0.0), axis=1)
+        first = (slope * (start + inner * slope > 0)) @ self.w
+        slopes = first[:, None] + np.c_[np.zeros(len(q)), np.cumsum(np.take_along_axis(jumps, order, 1), axis=1)]
+        steady = (np.sign(slopes) == np.sign(first)[:, None]).all(axis=1)
+        return np.where(steady, np.abs(slopes).min(axis=1), 0.0)
+
+    def solve(self, q: np.ndarray, keys: np.ndarray, y: Float[np.ndarray, " B"]) -> Float[np.ndarray, " B"]:
+        """The alpha with `g(q + alpha k) = y`, where g is monotone along the segment; extrapolated beyond its ends.
+
+        Newton's method on a piecewise linear function: once it lands on the right piece it is exact. Where it would
+        leave the bracket it halves that instead.
+        """
+        start, slope = q @ self.A + self.b, keys @ self.A
+        low, high = np.zeros(len(q)), np.ones(len(q))
+        rising = self._at(start, slope, high)[0] > self._at(start, slope, low)[0]
+        alpha = np.full(len(q), 0.5)
+        for _ in range(STEPS):
+            value, rate = self._at(start, slope, alpha)
+            above = (value > y) == rising
+            low, high = np.where(above, low, alpha), np.where(above, alpha, high)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                step = alpha - (value - y) / rate
+            inside = (step >= low) & (step <= high)
+            after = np.where(inside, step, (low + high) / 2)
+            if np.array_equal(after, alpha):
+                break
+            alpha = after
+        return self._exact(start, slope, alpha, y)
+
+    def kinks(self, q: np.ndarray, key: np.ndarray) -> Float[np.ndarray, " n"]:
+        """Where g bends on the way from q to q + k, with 0 and 1, for one pair."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kinks = -(q @ self.A + self.b) / (key @ self.A)
+        return np.concatenate([[0.0], np.sort(kinks[(kinks > 0) & (kinks < 1)]), [1.0]])
+
+    def _at(self, start: np.ndarray, slope: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        active = start + alpha[:, None] * slope
+        return np.maximum(active, 0) @ self.w + self.c, (slope * (active > 0)) @ self.w
+
+    def _exact(self, start, slope, alpha, y) -> np.ndarray:
+        """On the piece where alpha lies, extrapolated: beyond 0 or 1 it says that no weight fits. A flat piece tells
+        nothing: NaN."""
+        on = start + np.maximum(alpha, JUST_INSIDE)[:, None] * slope > 0
+        rate = (slope * on) @ self.w
+        rate = np.where(rate == 0, np.nan, rate)
+        return (y - self.c - (start * on) @ self.w) / rate
