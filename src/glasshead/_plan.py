@@ -12,6 +12,10 @@ OVERHEAD = 64  # pilots, law checks, repeats, re-asked scores and the held-out c
 USUAL = 36  # what these usually come to, without a key bias
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
 ANSWERS = ("value", "sign")
+PLANNED = ("auto", "attention", "transformer", "any-network")
+NETWORK = 64  # what a small network takes beyond its parameters: looking for biases, noise, checks
+EACH = {"value": 10, "sign": 160}  # queries for a score that is read through an unknown network
+PLACES = 400  # looking for tokens where that network shows the scores, for a normalisation, and the check
 
 BITS = 40  # of every score, where answers are signs and no accuracy is asked for
 FEWEST, MOST = 8, 60  # that an accuracy may ask for: past the last one rounding is all there is
@@ -54,6 +58,7 @@ def plan(
     answers="value",
     accuracy=None,
     biases=False,
+    width=None,
 ) -> int:
     """The number of queries that `gh.recover` asks at most, for a box that gives one number, or one sign, per answer.
 
@@ -65,10 +70,13 @@ def plan(
     asked again, which happens to a few of them unless W is very lopsided. Signs take as many queries for each parameter
     as it is to have bits, and some more: 40, or what `accuracy` asks for if W has the norm `sqrt(dim)`; if up to 10% of
     them are wrong, 13 times as many.
+
+    A "transformer" takes 1.6 queries for each parameter of its network, which has `width` neurons, and one for each
+    score of W; behind "any-network" a score takes ten.
     """
     dim = whole(dim, "dim", least=1)
-    if family not in ("auto", "attention"):
-        raise ValueError(f"expected family 'attention', got {family!r}: other families have no plan in this version")
+    if family not in PLANNED:
+        raise ValueError(f"expected family to be one of {PLANNED}, got {family!r}: other families have no plan yet")
     if heads != 1:
         raise ValueError(f"expected heads=1 for family 'attention', got {heads}")
     if answers not in ANSWERS:
@@ -77,10 +85,28 @@ def plan(
         positive(accuracy, "accuracy")
     if rank is not None and whole(rank, "rank", least=1) > dim:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
+    if family == "transformer":
+        return plan_transformer(dim, rank, answers, biases, width)
+    if family == "any-network":
+        return plan_any_network(dim, rank, answers, biases)
     if answers == "sign":
         return plan_signs(dim, rank, accuracy, biases)
     discovery = 0 if rank is None or rank == dim else DISCOVERY
     return information_limit(dim, rank, key_bias=biases, bias=biases) + OVERHEAD + discovery
+
+
+def plan_transformer(dim: int, rank: int | None, answers: str, biases: bool, width) -> int:
+    if answers != "value":
+        raise ValueError("expected answers='value' for a transformer; from signs it is 'any-network'")
+    if width is None:
+        raise ValueError("expected width=, the number of neurons of the network behind the head")
+    network = (whole(width, "width", least=1) + 1) * (dim + biases)
+    return math.ceil(1.6 * network) + information_limit(dim, rank, key_bias=biases) + NETWORK + OVERHEAD + DISCOVERY
+
+
+def plan_any_network(dim: int, rank: int | None, answers: str, biases: bool) -> int:
+    scores = information_limit(dim, rank, key_bias=biases) - dim
+    return EACH[answers] * (scores + 2 * dim) + PLACES
 
 
 def planned_bits(dim: int, rank: int | None, accuracy: float | None) -> int:

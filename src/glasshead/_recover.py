@@ -68,6 +68,8 @@ def _recover(box: Oracle, wanted: Wanted, report: Progress | None) -> Recovery:
         oracle = Budgeted(oracle, wanted.budget)
     if report is not None:
         planned = plan(box.dim, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)
+        if wanted.family == "any-network":
+            planned = plan(box.dim, family="any-network", rank=wanted.rank, answers=box.answers)
         oracle = Watched(oracle, planned, report)
     if wanted.family == "auto":
         return automatic(Replayed(oracle), wanted)

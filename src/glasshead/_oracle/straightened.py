@@ -24,7 +24,8 @@ SAME = 1e-6
 LOST = 1e-4  # a weight that rounding could move by more is lost
 FAR = 256.0  # times the distance at which neurons bend: from there the network is linear but for a small part
 LEAST = 1e-6  # of what the network adds up: keys that show less are too few to matter
-SHORTER = 8  # times that a key is shortened eightfold
+FACTORS = (1 / 8, 8.0, 1 / 64, 64.0, 512.0)  # by which keys are shortened or lengthened where the network is flat
+TRIES = 3
 NO_WEIGHT = 2.0  # for a meter to refuse
 
 
@@ -78,7 +79,7 @@ class Straightened(Wrapper):
         alpha = np.concatenate(weights) if weights else np.empty(0)
         return q @ self.values + alpha * (keys @ self.values)
 
-    def _weights(self, q: np.ndarray, keys: np.ndarray, left: int = SHORTER) -> np.ndarray:
+    def _weights(self, q: np.ndarray, keys: np.ndarray, left: int = TRIES) -> np.ndarray:
         """The attention weight of the first token of `[q + k ; q]`, below 0 or above 1 where no weight fits."""
         there, back = (self.network.steepness(q, sign * keys, INNER) for sign in (1.0, -1.0))
         sign = np.where(there >= back, 1.0, -1.0)
@@ -93,19 +94,28 @@ class Straightened(Wrapper):
         alpha = self._rounded(alpha, q, sent, np.maximum(there, back))
         flat = np.isnan(alpha)
         if flat.any():
-            alpha[flat] = self._with_shorter_keys(q[flat], sent[flat], left)
+            alpha[flat] = self._with_other_keys(q[flat], sent[flat], left)
         return np.where(sign > 0, alpha, 1 - alpha)
 
     def _from_the_other_end(self, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Small weights, for which the network is near the kinks that it has around q, as large ones of -k."""
         return 1 - self.network.solve(q, -keys, self.inner(np.stack([q - keys, q], axis=1)))
 
-    def _with_shorter_keys(self, q: np.ndarray, keys: np.ndarray, left: int) -> np.ndarray:
-        """Weights too small to leave the flat piece around q: scores are linear in the key."""
+    def _with_other_keys(self, q: np.ndarray, keys: np.ndarray, left: int) -> np.ndarray:
+        """Weights that leave the network on a flat piece, from longer or shorter keys: scores are linear in the key."""
         if left == 0:
             raise Flat(q[0])
-        alpha = np.clip(self._weights(q, keys / 8, left - 1), 1e-300, 1 - 2**-53)
-        return expit(8 * logit(alpha))
+        weights = np.full(len(q), np.nan)
+        for factor in FACTORS:
+            longer = factor * keys
+            shown = np.maximum(*(self.network.steepness(q, sign * longer, INNER) for sign in (1.0, -1.0))) > 0
+            now = np.isnan(weights) & shown & (lengths(longer) + lengths(q) <= (self.max_norm or np.inf))
+            if now.any():
+                alpha = np.clip(self._weights(q[now], longer[now], left - 1), 1e-300, 1 - 2**-53)
+                weights[now] = expit(logit(alpha) / factor)
+        if np.isnan(weights).any():
+            raise Flat(q[np.isnan(weights)][0])
+        return weights
 
     def _rounded(self, alpha: np.ndarray, q: np.ndarray, keys: np.ndarray, steepness: np.ndarray) -> np.ndarray:
         """Weights beyond 0 or 1 by no more than rounding are 0 or 1."""
@@ -132,6 +142,10 @@ class Straightened(Wrapper):
         if len(weights) == 0:
             return NO_WEIGHT
         return np.nan if (flat & fits).any() or np.ptp(weights) > SAME else float(weights[0])
+
+
+def lengths(x: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(x, axis=-1)
 
 
 def unit(x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,45 @@
+"""What `gh.plan` says beforehand is enough, for the families that are not a plain head."""
+
+import numpy as np
+import pytest
+
+import glasshead as gh
+
+from .any_network.blocks import Block
+from .test_transformer import transformer
+
+
+@pytest.mark.parametrize(("dim", "width", "rank"), [(2, 3, None), (6, 10, None), (12, 30, 2), (24, 8, 3)])
+@pytest.mark.parametrize("biases", [False, True])
+def test_of_a_transformer(dim, width, rank, biases):
+    plan = gh.plan(dim, family="transformer", rank=rank, width=width, biases=biases)
+    for seed in range(3):
+        target = transformer(dim, width, rank, biases=biases, key_bias=biases, seed=seed)
+        assert gh.recover(gh.ValueOracle(target), family="transformer", seed=seed).queries <= plan
+
+
+@pytest.mark.parametrize(("dim", "rank"), [(4, None), (12, None), (16, 3)])
+def test_of_any_network(dim, rank):
+    plan = gh.plan(dim, family="any-network", rank=rank, biases=True)
+    for seed in range(3):
+        box = Block(dim, rank=rank, seed=seed)
+        assert gh.recover(gh.ValueOracle(box, dim=dim), family="any-network", seed=seed).queries <= plan
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"family": "multi-head", "heads": 2}, "expected family to be one of"),
+        ({"family": "transformer"}, "expected width="),
+        ({"family": "transformer", "width": 0}, "expected width to be an integer >= 1"),
+        ({"family": "transformer", "width": 3, "answers": "sign"}, "from signs it is 'any-network'"),
+    ],
+)
+def test_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        gh.plan(4, **arguments)
+
+
+def test_of_signs_through_a_network():
+    assert gh.plan(8, family="any-network", answers="sign") > gh.plan(8, family="any-network")
+    assert np.isfinite(gh.plan(8, family="any-network", answers="sign", biases=True))
