@@ -56,9 +56,12 @@ class Replayed(Wrapper):
 
 
 def look(oracle: Replayed, seed: int) -> Look:
-    """Whether one-row answers are affine, as for a plain head, or else linear nearby, as behind a ReLU network."""
+    """Whether one-row answers are affine, as for a plain head, or else linear nearby, as behind a ReLU network.
+
+    Yes and no do not tell, and a network behind the head makes them ten times as dear: for that one has to ask.
+    """
     if oracle.answers == "sign":
-        return Look(("attention", "any-network"))
+        return Look(PLAIN)
     oracle.stage = "telling what it is"
     token = law_token(oracle, np.random.default_rng(seed))  # the one that the learner of a plain head will ask for
     X = np.stack([np.zeros_like(token), token, -token])[:, None]

@@ -40,7 +40,8 @@ def recover(
     ask; `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same queries.
 
     From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to one positive factor: v then has
-    norm 1. It takes as many queries per free parameter as `accuracy` asks for bits, 40 by default.
+    norm 1. It takes as many queries per free parameter as `accuracy` asks for bits, 40 by default. There "auto" means
+    "attention".
     """
     oracle = as_oracle(oracle)
     check_arguments(oracle, family, rank, accuracy, budget, journal, seed, progress)
@@ -88,6 +89,8 @@ def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
         except (TargetMismatch, Flat, NotConverged) as mismatch:
             seen = seen.without(family) or look_again(oracle, mismatch, family, wanted.seed)
             if not seen.families or seen.families[0] in tried:
+                if oracle.answers == "sign":
+                    mismatch.add_note('If there may be a network behind the head, family="any-network" allows for it')
                 raise
 
 
