@@ -16,10 +16,20 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import glasshead as gh
 
-from . import accuracy, memory, overhead
+from . import accuracy, any_network, blocks, memory, noise, overhead, relu, signs, transformer
 
 RESULTS = Path(__file__).parent / "results"
-BENCHES = {"accuracy": accuracy, "overhead": overhead, "memory": memory}
+BENCHES = {
+    "accuracy": accuracy,
+    "overhead": overhead,
+    "memory": memory,
+    "noise": noise,
+    "signs": signs,
+    "relu": relu,
+    "transformer": transformer,
+    "any_network": any_network,
+    "blocks": blocks,
+}
 
 
 def machine() -> dict[str, Any]:

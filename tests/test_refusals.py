@@ -24,7 +24,7 @@ def test_impostors_are_refused_with_evidence(kind, dim):
 def test_the_closest_head_comes_with_the_refusal():
     box = Impostors(6)
     with pytest.raises(gh.TargetMismatch) as caught:
-        gh.recover(gh.ValueOracle(box.nearly_one_head, dim=6))
+        gh.recover(gh.ValueOracle(box.nearly_one_head, dim=6), family="attention")
     assert caught.value.best is None or gh.distance(caught.value.best.model, box.one) < 0.1
 
 
@@ -104,7 +104,7 @@ def test_an_unchecked_result_is_not_lost():
     assert gh.distance(caught.value.known["unchecked"].model, target) < 1e-12
 
 
-ORACLE = gh.ValueOracle(head(4))
+ORACLE, SIGNS = gh.ValueOracle(head(4)), gh.SignOracle(head(4))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,8 @@ ORACLE = gh.ValueOracle(head(4))
         ),
         (lambda: ORACLE(np.ones((2, 2, 5))), ValueError, "expected queries of shape"),
         (lambda: gh.recover(lambda X: X), TypeError, r"wrap a callable as gh.ValueOracle\(f, dim=...\)"),
-        (lambda: gh.recover(ORACLE, family="multi-head"), ValueError, "'multi-head' is not part of this version"),
+        (lambda: gh.recover(SIGNS, family="multi-head"), ValueError, "expected value answers for family 'multi-head'"),
+        (lambda: gh.recover(SIGNS, family="transformer"), ValueError, "family='any-network' reads W"),
         (lambda: gh.recover(ORACLE, family="lstm"), ValueError, "expected family to be one of .*, got 'lstm'"),
         (lambda: gh.recover(ORACLE, rank=5), ValueError, "expected a rank from 1 to dim = 4, got 5"),
         (lambda: gh.recover(ORACLE, accuracy=0.0), ValueError, "expected accuracy to be a positive number, got 0"),

@@ -9,9 +9,12 @@ from ._numbers import positive, whole
 from ._oracle import Oracle, ValueOracle
 from ._plan import fewest, information_limit
 
-FAMILIES = ("auto", "attention", "transformer", "any-network")
+FAMILIES = ("auto", "attention", "multi-head", "transformer", "any-network")
+NEEDS_VALUES = {
+    "multi-head": "from them one head can be recovered, family='attention'",
+    "transformer": "family='any-network' reads W through the network",
+}
 CHECKS = {"value": QUERIES, "sign": SIGNS}
-PLANNED_FAMILIES = ("multi-head",)
 
 
 def as_oracle(oracle) -> Oracle:
@@ -25,10 +28,12 @@ def as_oracle(oracle) -> Oracle:
 
 def check_arguments(oracle: Oracle, family, rank, accuracy, budget, journal, seed, progress) -> None:
     dim = oracle.dim
-    if family in PLANNED_FAMILIES:
-        raise ValueError(f"family {family!r} is not part of this version; it knows {FAMILIES}")
     if family not in FAMILIES:
         raise ValueError(f"expected family to be one of {FAMILIES}, got {family!r}")
+    if oracle.answers == "sign" and family in NEEDS_VALUES:
+        raise ValueError(
+            f"expected value answers for family {family!r}: yes and no say too little; {NEEDS_VALUES[family]}"
+        )
     if rank is not None and whole(rank, "rank", least=1) > dim:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank!r}")
     if accuracy is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._errors import GlassheadError
-from ._learner.laws import ONE_TOKEN, law_token
+from ._learner.laws import ALL_HEADS, ONE_TOKEN, law_token
 from ._oracle import Oracle, Wrapper
 
 CLEARLY = 1e-3  # of the answers' size: less is not worth a closer look yet
@@ -17,6 +17,7 @@ ROUGH = (
     0.1  # of the change over such a step: answers that rough nearby are noise, which is for the same learner to tell
 )
 PLAIN = ("attention",)
+LENGTHS, ALIKE = (1.0, 2.0**-7, 2.0**-14), 1e-6  # of a token; and what counts as alike, of the answers' size
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,13 @@ class Replayed(Wrapper):
     def __init__(self, inner: Oracle):
         super().__init__(inner)
         self._before: dict[bytes, np.ndarray] = {}
+        self.shape: tuple[int, ...] | None = None  # of an answer, once there was one
 
     stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
 
     def remember(self, X: np.ndarray) -> np.ndarray:
         answers = self.inner(X)
+        self.shape = np.shape(answers)[1:]
         self._before |= {x.tobytes(): answer for x, answer in zip(X, answers, strict=True)}
         return answers
 
@@ -75,12 +78,27 @@ def look(oracle: Replayed, seed: int) -> Look:
     return Look(PLAIN) if fresh else behind(oracle, np.random.default_rng(seed))
 
 
-def look_again(oracle: Oracle, mismatch: GlassheadError, family: str, seed: int) -> Look:
-    """After what a plain head could not have answered."""
+def look_again(oracle: Oracle, mismatch: GlassheadError, family: str, seed: int, any_rank: bool) -> Look:
+    """After what a plain head could not have answered. One of a given rank may just have a higher one."""
     evidence = getattr(mismatch, "evidence", None)
-    if family == "attention" and evidence is not None and evidence.law == ONE_TOKEN:
+    if family != "attention" or evidence is None or oracle.answers == "sign":
+        return Look(())
+    if evidence.law == ONE_TOKEN:
         return behind(oracle, np.random.default_rng(seed))
-    return Look(())
+    several = any_rank and evidence.law not in ALL_HEADS and copies_agree(oracle, np.random.default_rng(seed))
+    return Look(("multi-head",) if several else (), "one head does not explain it")
+
+
+def copies_agree(oracle: Oracle, rng: np.random.Generator) -> bool:
+    """Whether copies of a token are answered like one, at any length of it: else the box sees positions, or counts."""
+    token = law_token(oracle, rng)
+    for length in LENGTHS:
+        one, two, three = (oracle(np.tile(length * token, (1, copies, 1)))[0] for copies in (1, 2, 3))
+        size = float(np.abs([one, two, three]).max())
+        allowed = ALIKE * size + 2 * (oracle.tolerance + oracle.rtol * size)
+        if float(np.abs([two - one, three - one]).max()) > allowed:
+            return False
+    return True
 
 
 def behind(oracle: Oracle, rng: np.random.Generator) -> Look:

@@ -34,10 +34,11 @@ def recover(
 
     `oracle` is a `gh.Oracle`, or a `gh` model to be wrapped in one. Every result was checked on fresh queries of 1 to 8
     tokens; a box that is not of the family raises `TargetMismatch` with the evidence, one that hides its parameters
-    `NotIdentifiable`. `family="auto"` finds out what the box is: "attention", "transformer" (a two-layer ReLU network
-    behind the head) or "any-network" (anything behind it). `rank` is discovered unless given; `accuracy` is the largest
-    acceptable `||W_hat - W||_F`, which can save queries where W is nearly of low rank; `budget` is the most queries to
-    ask; `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same queries.
+    `NotIdentifiable`. `family="auto"` finds out what the box is: "attention", "multi-head" (a sum of heads),
+    "transformer" (a two-layer ReLU network behind the head) or "any-network" (anything behind it). `rank` is discovered
+    unless given; `accuracy` is the largest acceptable `||W_hat - W||_F`, which can save queries where W is nearly of low
+    rank; `budget` is the most queries to ask; `progress` is True for a bar or a callable `(done, planned, what)`. The
+    same seed asks the same queries.
 
     From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to one positive factor: v then has
     norm 1. It takes as many queries per free parameter as `accuracy` asks for bits, 40 by default. There "auto" means
@@ -74,7 +75,7 @@ def _recover(box: Oracle, wanted: Wanted, report: Progress | None) -> Recovery:
         oracle = Watched(oracle, planned, report)
     if wanted.family == "auto":
         return automatic(Replayed(oracle), wanted)
-    return attempt(oracle, wanted, wanted.family)
+    return attempt(Replayed(oracle), wanted, wanted.family)
 
 
 def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
@@ -87,7 +88,7 @@ def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
         try:
             return attempt(oracle, wanted, family, seen.words)
         except (TargetMismatch, Flat, NotConverged) as mismatch:
-            seen = seen.without(family) or look_again(oracle, mismatch, family, wanted.seed)
+            seen = seen.without(family) or look_again(oracle, mismatch, family, wanted.seed, wanted.rank is None)
             if not seen.families or seen.families[0] in tried:
                 if oracle.answers == "sign":
                     mismatch.add_note('If there may be a network behind the head, family="any-network" allows for it')
@@ -145,11 +146,12 @@ def better(oracle: Oracle, way: Way, accuracy: float | None, bound: float | None
 
 def summary(learned: Any, queries: int, check: Any, seen: str = "") -> Recovery:
     checked = "not yet checked" if check is None else check.words
+    ranks: tuple[int, ...] | None = learned.rank if isinstance(learned.rank, tuple) else None
     return Recovery(
         model=learned.model,
         family=learned.model.family,
-        heads=1 if not isinstance(learned.rank, tuple) else len(learned.rank),
-        rank=learned.rank,
+        heads=1 if ranks is None else len(ranks),
+        rank=ranks[0] if ranks is not None and len(ranks) == 1 else learned.rank,
         queries=queries,
         limit=learned.limit,
         bound=learned.bound,

@@ -8,7 +8,8 @@ from typing import Any
 
 from ._check import held_out
 from ._check_signs import held_out_signs
-from ._learner import explained, learn_any_network, learn_sign_attention, learn_transformer, learn_values
+from ._learner import explained, learn_any_network, learn_sign_attention, learn_transformer
+from ._several import check_head, check_heads, learn_head, learn_heads
 
 TOLERANCE, SIGNS = "tolerance= or rtol=", "dtype= or flips="
 LESS_NOISE, LONGER = "a smaller tolerance or a larger max_norm", "a larger max_norm"
@@ -40,8 +41,9 @@ class Way:
 
 
 WAYS = {
-    ("attention", "value"): Way(learn_values, held_out, "a single attention head", TOLERANCE, LESS_NOISE, explained),
+    ("attention", "value"): Way(learn_head, check_head, "a single attention head", TOLERANCE, LESS_NOISE, explained),
     ("attention", "sign"): Way(learn_sign_attention, held_out_signs, "a single attention head", SIGNS, LONGER),
+    ("multi-head", "value"): Way(learn_heads, check_heads, "a sum of attention heads", TOLERANCE, LESS_NOISE),
     ("transformer", "value"): Way(
         learn_transformer, held_out, "a one-layer Transformer with one head", TOLERANCE, LESS_NOISE
     ),

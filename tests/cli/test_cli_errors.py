@@ -21,7 +21,7 @@ TABLE = [
         "Acc",
         "about tolerance =",
     ),
-    ((*BOX, "boxes:two"), 4, "TargetMismatch", "not a single attention head"),
+    ((*BOX, "boxes:two", "--family", "attention"), 4, "TargetMismatch", "not a single attention head"),
     ((*BOX, "boxes:pooled", "--family", "attention"), 4, "TargetMismatch", "not a single attention head"),
     ((*BOX, "boxes:positional"), 4, "TargetMismatch", "not a single attention head"),
     ((*BOX, "boxes:rounded"), 4, "TargetMismatch", "head"),

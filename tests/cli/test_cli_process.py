@@ -31,7 +31,7 @@ def test_from_new_to_compare(process):
     assert process("compare", "box.safetensors", "runs/1").code == 0
 
 
-@pytest.mark.parametrize(("box", "code"), [("interrupted", 130), ("raises", 6), ("two", 4)])
+@pytest.mark.parametrize(("box", "code"), [("interrupted", 130), ("raises", 6), ("positional", 4)])
 def test_no_traceback(process, box, code):
     result = process("recover", f"boxes:{box}", "--dim", "6")
     assert (result.code, result.out) == (code, "")

@@ -123,7 +123,8 @@ def closest(best: Any) -> str | None:
     """A recovery that did not pass its check, or a network without a head."""
     if best is None:
         return None
-    off = "" if best.residual is None else f", wrong by {best.residual:.2g}"
+    residual = getattr(best, "residual", None)
+    off = "" if residual is None else f", wrong by {residual:.2g}"
     return f"{getattr(best, 'model', type(best).__name__)}{off}"
 
 

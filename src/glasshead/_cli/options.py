@@ -10,7 +10,7 @@ import typer
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; the others are in errors.py
 
 # What this version can do. Not imported from the library, which would make --help wait for it.
-FAMILIES = ("auto", "attention", "transformer", "any-network")
+FAMILIES = ("auto", "attention", "multi-head", "transformer", "any-network")
 ANSWERS = ("value", "sign")
 
 

@@ -9,8 +9,12 @@ from .._meter.lever import longest
 from .._meter.values import Values
 from .._oracle import Oracle
 from .noise import notice
+from .straight import STRAIGHT
 
 ONE_TOKEN = "one token alone is answered by x.v + bias"
+SAME, COPIES = "the same query gets the same answer", "two copies of a token are answered like one"
+ORDER = "the order of the other tokens does not matter"
+ALL_HEADS = (SAME, COPIES, ORDER, STRAIGHT)  # however many of them there are
 LOOSE = 1e-6  # of the values' size: these laws are about what the box is, not about its last digits
 
 
@@ -35,10 +39,10 @@ def check_laws(oracle: Oracle, values: Values, token: np.ndarray, first: np.ndar
     copies = float(values.of(oracle(two[None]))[0])
     order, swapped = (float(y) for y in values.of(oracle(np.stack([three, three[[1, 0, 2]]]))))
     laws = [
-        ("the same query gets the same answer", one, earlier, again),
+        (SAME, one, earlier, again),
         (ONE_TOKEN, one, float(token @ values.v + values.bias), again),
-        ("two copies of a token are answered like one", two, again, copies),
-        ("the order of the other tokens does not matter", three, order, swapped),
+        (COPIES, two, again, copies),
+        (ORDER, three, order, swapped),
     ]
     for law, query, expected, got in laws:
         if abs(expected - got) > allowed:

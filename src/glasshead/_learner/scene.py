@@ -60,7 +60,11 @@ def with_key_bias(meter: ValueMeter, rng: np.random.Generator, around: np.ndarra
     # Balances the answers' error, which falls with rho, against the bias's, which rises with it.
     rho = SCORE * d**0.75 / float(np.linalg.norm(meter.key_bias))
     rho = min(rho * (LONGER if d in TWICE else 1.0), longest(oracle) / 2)
-    meter = replace(meter, keys=squeezed_keys(meter.key_bias, axis, rho, rng), queries=cone(across(axis, rng) if around is None else around, rng))
+    meter = replace(
+        meter,
+        keys=squeezed_keys(meter.key_bias, axis, rho, rng),
+        queries=cone(across(axis, rng) if around is None else around, rng),
+    )
     if d in TWICE:
         meter = read_key_bias(meter, rho)
 

@@ -12,6 +12,7 @@ from .._errors import BudgetExceeded, Evidence, TargetMismatch
 from .._meter.lever import longest
 from .._oracle import Oracle
 
+STRAIGHT = "one-row answers lie on a straight line"
 RAYS = 6
 FAR, CLOSE = 0.25, 2.0**-6  # spacings, of the ray's length
 LONG = 64.0  # the longer rays over the shorter ones
@@ -37,8 +38,7 @@ def explained(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator
     at = f"at lengths {long / LONG:.3g} and {long:.3g}; and {mismatch.evidence}"
     promise = f"{'tolerance' if constant else 'rtol'}={round_number(SAFETY * level):g}"
     what = "the box is not a single attention head, or its answers are less accurate than promised"
-    law, query = "one-row answers lie on a straight line", mismatch.evidence.query
-    evidence = Evidence(law, query, "expected second differences of 0", f"{off} {at}")
+    evidence = Evidence(STRAIGHT, mismatch.evidence.query, "expected second differences of 0", f"{off} {at}")
     return TargetMismatch(f"{what}; then promise {promise} to go on", evidence, mismatch.best)
 
 

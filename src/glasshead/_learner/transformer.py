@@ -64,6 +64,8 @@ def learn_transformer(
 ) -> LearnedTransformer:
     """Recover head and network: as many queries as the network takes, and one for every score."""
     oracle.stage = "checking that it is a head"
+    if np.ndim(oracle(np.zeros((1, 1, oracle.dim)))) > 1:
+        raise ValueError("expected one number per answer for family 'transformer'; family='any-network' takes several")
     check_front_laws(oracle, rng)
     oracle.stage = "reading the network"
     seed = int(rng.integers(2**31))

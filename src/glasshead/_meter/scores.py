@@ -15,7 +15,7 @@ from .shared import Errors, each_its_own
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores `a^T W b` and the interval each is known to lie in; `joint` where it is known how far off they are together."""
+    """Scores `a^T W b`, the interval each is known to lie in, and how far off they are together where that is known."""
 
     t: Float[np.ndarray, "m n"]
     lo: Float[np.ndarray, "m n"]

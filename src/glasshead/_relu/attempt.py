@@ -18,7 +18,7 @@ from .repair import repair, worst_arcs
 
 AUDITS = 3
 REPAIRS = 3
-GOAL = 1e-10  # of the typical answer: what the errors of the gradients may add up to before some are repaired
+GOAL = 1e-11  # of the typical answer: what the errors of the gradients may add up to before some are repaired
 GROSS = 1e-6  # of the largest answer: more is no rounding, some step crossed a hyperplane
 HOPELESS, HOPELESS_NOISY = 1e-3, 0.3  # of the largest answer: from errors like these no repair comes back
 ACCEPTED = 1e-9  # of the largest answer, or

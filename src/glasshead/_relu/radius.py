@@ -12,6 +12,7 @@ from .noise import ULPS
 
 STEP = 10.0
 RIPPLE, ROUNDING = 0.02, 1e-8  # changes too small to come from a kink that matters, or from any
+NOISES = 12.0  # a change has the noise of three answers on either rung, and that five times is none
 RUNGS = STEP ** np.arange(-4, 5)
 
 
@@ -22,6 +23,7 @@ class Ladder:
     zero: float
     up: Float[np.ndarray, "rungs"]
     down: Float[np.ndarray, "rungs"]
+    noise: float = 0.0  # standard deviation of an answer
 
     @property
     def radius(self) -> float:
@@ -30,6 +32,7 @@ class Ladder:
         change = np.abs(np.diff(bent))
         slope = max(abs(self.up[-1]), abs(self.down[-1])) / RUNGS[-1]
         change[change <= max(RIPPLE * np.abs(bent).max(), ROUNDING * max(slope, abs(self.zero)))] = 0.0
+        change[change <= NOISES * self.noise * (1 + STEP) / RUNGS] = 0.0
         change[0] = 0.0  # kinks through 0 say nothing about a length
         return float(np.exp(change @ np.log(RUNGS / np.sqrt(STEP)) / change.sum())) if change.sum() > 0 else 1.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from .._errors import NotConverged
@@ -23,6 +25,10 @@ def look(box: Box, biases, rng: np.random.Generator) -> tuple[Homogeneous, Noise
     ladder = climb(box, rng)
     lifted = Lifted(box, ladder.radius)
     noise = measure_noise(lifted, rng)
+    if not noise.exact:  # which on the lower rungs looks like kinks
+        ladder = replace(ladder, noise=noise.level)
+        lifted = Lifted(box, ladder.radius)
+        noise = measure_noise(lifted, rng)
     allowed = noise.sigmas * noise.level * np.sqrt(lifted.dim)  # the ladder's points are that much longer
     if biases == "auto" and ladder.is_homogeneous(float(allowed)):
         return least_noisy(box, noise, rng)

@@ -1,0 +1,25 @@
+"""Every page of docs/ that is made from measured numbers: `python -m bench.pages` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import blocks_page, noise_page, transformer_page
+from .fresh import ROOT
+from .sensing import table
+
+PAGES: dict[str, Callable[[], str]] = {
+    "low-rank.md": table.page,
+    "noise.md": noise_page.page,
+    "transformers.md": transformer_page.page,
+    "hessian-route.md": blocks_page.page,
+}
+
+
+def main() -> None:
+    for name, page in PAGES.items():
+        (ROOT / "docs" / name).write_text(page())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Several heads from scalar answers: saturate, then isolate.
+
+Very long keys turn every head on or off: the jumps count them, the slopes between jumps give their v. Keys orthogonal
+to the values of all heads but one are answered by that one alone, and any scheme for one head learns it there. What is
+left, the directions of the others' values, is read with the others silenced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from .._errors import BudgetExceeded, TargetMismatch
+from .._models import MultiHead
+from .._oracle import Oracle
+from .box import Box, open_box
+from .budget import still_needed
+from .complete import complete
+from .heads import head_from
+from .isolate import IsolatedHead, isolated
+from .learned import LearnedMultiHead
+from .part import Part, read_part
+from .refine import WORTH, check_expected, expected, refined, with_values
+from .room import Room, make_room
+from .scales import Sizes, scaled
+from .values import NoSigns, Values, read_values
+
+FAINT = 100.0  # times the usual error: a head that is known that much worse is worth a word
+ATTEMPTS = 3  # two jumps may fall together on one circle; on the next they will not
+
+
+def learn_multi_head(
+    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+) -> LearnedMultiHead:
+    """Every head of a sum of them, their number and ranks discovered, or the reason why not.
+
+    Heads with equal W and key bias come out as one, silent ones not at all: what is found is the canonical form. It
+    takes one query per free parameter and some hundred more per head. `rank` bounds every head's; `accuracy` is the
+    largest `||W_hat - W||_F` that matters.
+    """
+    known: dict = {}
+    try:
+        return _learn(oracle, rng, rank, accuracy, known)
+    except BudgetExceeded as error:
+        error.known = known
+        error.needed = max(error.needed, still_needed(known, oracle.dim) - error.budget)
+        raise
+
+
+def _learn(oracle: Oracle, rng, rank: int | None, accuracy: float | None, known: dict) -> LearnedMultiHead:
+    oracle.stage = "reading the sum of all v"
+    box = open_box(oracle, rng)
+    known |= {"bias": box.bias, "v_sum": box.total}
+    heads, failed = 0, None
+    for _ in range(ATTEMPTS):
+        try:
+            values = read_values(box, rng)
+            if failed is not None and len(values) <= heads:
+                break  # another circle shows no more heads: what was taken for one head is none
+            heads = len(values)
+            known |= {"v": values.v, "W": {}}
+            return take_apart(box, values, rng, rank, accuracy, known)
+        except (TargetMismatch, NoSigns) as error:
+            failed = error
+    assert failed is not None
+    raise failed
+
+
+def take_apart(
+    box: Box, values: Values, rng, rank: int | None, accuracy: float | None, known: dict
+) -> LearnedMultiHead:
+    box = replace(box, loud=float(np.linalg.norm(values.v)))
+    room, meters = make_meters(box, values, rng)
+    parts = []
+    for h, meter in enumerate(meters):
+        box.oracle.stage = f"reading W of head {h + 1} of {len(meters)}"
+        parts.append(read_part(meter, rng, rank, accuracy))
+        known["W"][h] = room.alone(h) @ (parts[h].U @ parts[h].R[:, :-1]) / parts[h].meter.kappa
+    box.oracle.stage = "reading what lies along the others' values"
+    factors = [complete(box, room, parts, h, rng, accuracy or 0.0) for h in range(len(parts))]
+    return replace(assembled(box, room, parts, factors), accuracy=accuracy)
+
+
+def make_meters(box: Box, values: Values, rng: np.random.Generator) -> tuple[Room, list[IsolatedHead]]:
+    """A meter for every head, at its scale; where it pays, after another look at the values."""
+    room, sizes, meters = make_room(values), Sizes(1.0, 1.0), []
+    for h in range(len(values)):
+        box.oracle.stage = f"finding the scale of head {h + 1} of {len(values)}"
+        meter, sizes = scaled(isolated(box, room, h, rng), sizes, rng)
+        meters.append(meter)
+    if len(values) > 1 and expected(room).max() > WORTH:
+        room = make_room(refined(box, room, meters, rng))
+        meters = with_values(room, meters)
+    check_expected(box, room)
+    return room, meters
+
+
+def assembled(box: Box, room: Room, parts: list[Part], factors: list) -> LearnedMultiHead:
+    made = [
+        head_from(left, rows, part.meter, v)
+        for (left, rows), part, v in zip(factors, parts, room.values.v, strict=True)
+    ]
+    model = MultiHead([head for head, _ in made], bias=box.bias)
+    ranks = tuple(rank for _, rank in made)
+    return LearnedMultiHead(model, ranks, min(part.confidence for part in parts), words(model, ranks, room))
+
+
+def words(model: MultiHead, ranks: tuple[int, ...], room: Room) -> str:
+    heads = "1 head" if len(ranks) == 1 else f"{len(ranks)} heads"
+    low, high = min(ranks), max(ranks)
+    rank = f"rank {low}" if low == high else f"ranks {low} to {high}"
+    biases = " and ".join(["key biases"] * model.has_key_bias + ["a bias"] * bool(np.any(model.bias))) or "no bias"
+    worst = expected(room)
+    faint = f", W of the faintest to about {worst.max():.0e} only" if worst.max() > FAINT * np.median(worst) else ""
+    return f"{heads} of {rank} with {biases}, told apart by where very long keys turn each of them on{faint}"

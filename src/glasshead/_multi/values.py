@@ -1,0 +1,131 @@
+"""Every v_h from the jumps of one circle, with its sign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from .._errors import GlassheadError, NotConverged, NotIdentifiable, TargetMismatch
+from .._types import Float
+from .box import Box
+from .circle import Circle
+from .gradients import roomy, slopes
+from .jumps import Gap, find_jumps
+from .saturated import Saturated
+
+CIRCLES = 4  # at most
+LENGTHS = 1.0, 2.0**10, 2.0**20  # of query tokens
+AGAIN = (
+    3  # circles more, where tokens may not be that long: heads are smeared out, which hurts more on some than others
+)
+ROOMY = 0.02  # an arc so much narrower than usual is reason enough for another circle
+ONE, UNSIGNED = 1e-3, 0.3  # how far a coefficient should be from ±1 at most, and where its sign says nothing
+
+
+@dataclass(frozen=True)
+class Values:
+    """The heads' values and how far each may be off."""
+
+    v: Float[np.ndarray, "H d"]
+    error: Float[np.ndarray, " H"]
+
+    def __len__(self) -> int:
+        return len(self.v)
+
+
+def read_values(box: Box, rng: np.random.Generator) -> Values:
+    """The number of heads and their v: d queries per head, and a few dozen more."""
+    circle, jumps = best_circle(box, rng)
+    if len(jumps) == 0:
+        refuse_silent(box, circle)
+    if len(jumps) == 1:
+        return Values(box.total[None].copy(), np.array([np.sqrt(box.dim) * circle.face.noise]))
+    box.oracle.stage = "reading v of every head"
+    g, errors = slopes(circle, jumps, rng)
+    return signed(box, np.diff(g, axis=0), np.hypot(errors[:-1], errors[1:]))
+
+
+def best_circle(box: Box, rng: np.random.Generator) -> tuple[Circle, list[Gap]]:
+    """The circle with the most jumps, and of those the one whose narrowest arc is widest."""
+    box.oracle.stage = "counting heads"
+    best: tuple[Circle, list[Gap]] | None = None
+    for _ in range(CIRCLES):
+        circle, jumps = saturated_circle(box, rng)
+        if best is None or worth(jumps) > worth(best[1]):
+            best = circle, jumps
+        if worth(best[1])[1] >= ROOMY:
+            break
+    assert best is not None
+    return best
+
+
+def saturated_circle(box: Box, rng: np.random.Generator) -> tuple[Circle, list[Gap]]:
+    """A circle and its jumps; with longer query tokens where keys alone are not long enough to saturate."""
+    failed: GlassheadError | None = None
+    again = 0 if box.oracle.max_norm is None else AGAIN
+    for length in LENGTHS + LENGTHS[-1:] * again:
+        circle = Circle(Saturated(box, length * direction(box.dim, rng)), rng)
+        try:
+            jumps = find_jumps(circle, rng)
+        except (TargetMismatch, NotConverged) as error:
+            failed = failed or error
+            continue
+        if failed is None or jumps:
+            return circle, jumps
+    assert failed is not None
+    raise failed
+
+
+def worth(jumps: list[Gap]) -> tuple[int, float]:
+    return len(jumps), roomy(jumps) if len(jumps) > 1 else np.inf
+
+
+def direction(dim: int, rng: np.random.Generator) -> np.ndarray:
+    g = rng.standard_normal(dim)
+    return g / np.linalg.norm(g)
+
+
+def signed(box: Box, changes: np.ndarray, errors: np.ndarray) -> Values:
+    """`sum_h s_h changes_h = total` with signs s_h: anything else is no sum of heads that each jump once."""
+    size = np.linalg.norm(changes, axis=1)
+    if len(changes) > box.dim:
+        refuse_many(len(changes), box.dim)
+    coefficients = np.linalg.lstsq((changes / size[:, None]).T, box.total, rcond=None)[0] / size
+    off = np.abs(np.abs(coefficients) - 1)
+    left = float(np.linalg.norm(np.sign(coefficients) @ changes - box.total))
+    if (off > UNSIGNED).any() or ((off > ONE).any() and left > 10 * np.linalg.norm(errors)):
+        refuse_signs(coefficients)
+    return Values(np.sign(coefficients)[:, None] * changes, errors)
+
+
+def refuse_silent(box: Box, circle: Circle) -> NoReturn:
+    if np.linalg.norm(box.total) <= np.sqrt(box.dim) * circle.face.noise:
+        raise NotIdentifiable(
+            "v = 0 for every head: no answer depends on any token, so no learner could read W from them"
+        )
+    raise NotConverged(
+        "no head prefers any token to another (every W and key bias is 0, or too small to show with the longest "
+        "tokens): answers are those of a plain mean of the tokens"
+    )
+
+
+def refuse_many(heads: int, dim: int) -> NoReturn:
+    raise NotConverged(
+        f"{heads} heads in dimension {dim}: their values are linearly dependent, so no token shows one of them alone; "
+        f"up to {dim - 2} heads can be taken apart"
+    )
+
+
+class NoSigns(NotConverged):
+    """The values do not add up. On another circle they may, if this one met two jumps as one."""
+
+
+def refuse_signs(coefficients: np.ndarray) -> NoReturn:
+    worst = coefficients[np.abs(np.abs(coefficients) - 1).argmax()]
+    raise NoSigns(
+        f"{len(coefficients)} jumps were found, but the values read from them do not add up to those of one token "
+        f"alone (a coefficient should be 1 or -1 and is {worst:.3g}): there are heads with parallel values or with "
+        "proportional W, which hide behind each other, or one with W = 0 and no key bias, which never jumps"
+    )

@@ -1,0 +1,64 @@
+"""Heads from boxes that answer one number or several: the more numbers an answer holds, the fewer queries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._check import HeldOut, held_out
+from ._errors import AccuracyUnreachable, Evidence, NotIdentifiable, TargetMismatch
+from ._learner import learn_values
+from ._learner.laws import SAME
+from ._look import Replayed
+from ._multi import held_out_heads, learn_multi_head
+from ._oracle import Oracle
+from ._vector import LearnedVector, NeedsScalarRoute, check_vector, learn_vector, learn_vector_attention
+
+
+def outputs(oracle: Oracle) -> int:
+    """How many numbers an answer holds: known from earlier answers, or one query."""
+    shape = oracle.shape if isinstance(oracle, Replayed) else None
+    if shape is None:
+        shape = np.shape(oracle(np.zeros((1, 1, oracle.dim))))[1:]
+    return shape[0] if shape else 1
+
+
+def learn_head(oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None):
+    """One head. Guarantees come from one score per query, so they are given where a promise or an accuracy asks."""
+    if oracle.exact and accuracy is None and outputs(oracle) > 1:
+        try:
+            return learn_vector_attention(oracle, rng, rank, accuracy)
+        except NeedsScalarRoute:
+            pass
+        except AccuracyUnreachable as unclear:
+            law, query = "one set of scores explains all outputs", np.zeros((1, oracle.dim))
+            evidence = Evidence(law, query, "expected fresh scores to agree", str(unclear))
+            raise TargetMismatch("the box is not a single attention head", evidence, unclear.best) from unclear
+        except TargetMismatch as mismatch:
+            if mismatch.evidence is None or mismatch.evidence.law != SAME:  # noise is for the other route to average
+                raise
+    return learn_values(oracle, rng, rank, accuracy)
+
+
+def learn_heads(oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None):
+    """Any number of heads."""
+    if outputs(oracle) == 1:
+        return learn_multi_head(oracle, rng, rank, accuracy)
+    try:
+        return learn_vector(oracle, rng, rank, accuracy)
+    except NeedsScalarRoute as reason:
+        raise NotIdentifiable(
+            f"vector answers do not show these heads: {reason}; one output at a time may, "
+            "gh.ValueOracle(lambda X: f(X)[:, 0], dim=...)"
+        ) from reason
+
+
+def check_head(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
+    if isinstance(learned, LearnedVector):
+        return check_vector(oracle, learned, rng)
+    return held_out(oracle, learned, rng)
+
+
+def check_heads(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
+    if isinstance(learned, LearnedVector):
+        return check_vector(oracle, learned, rng)
+    return held_out_heads(oracle, learned, rng)
