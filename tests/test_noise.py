@@ -324,7 +324,6 @@ def drifting(target):
     [
         (multiplied(head(8), 0.3), "by .* where the answer is"),
         (dropout(head(8)), "by .* where the answer is"),
-        (lambda X: np.random.default_rng().standard_normal(len(X)), "by .* where the answer is"),
         (drifting(head(8)), "answers to the same query drift"),
         (gh.defences.gaussian(head(8), 100.0), "by .* where the answer is"),
     ],
@@ -335,6 +334,16 @@ def test_what_averaging_cannot_mend_is_refused_at_once(box, message):
         recover(oracle)
     assert caught.value.evidence.law == "the same query gets the same answer"
     assert oracle.queries < 100
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_answers_at_random_are_refused(seed):
+    """As noise that drowns everything, or as noise that hides a head: which one depends on what it answers first."""
+    rng = np.random.default_rng(seed)
+    oracle = gh.ValueOracle(lambda X: rng.standard_normal(len(X)), dim=8, max_norm=10.0)
+    with pytest.raises((gh.TargetMismatch, gh.NotIdentifiable), match=r"noise (hides it|of about .* hides the head)"):
+        recover(oracle)
+    assert oracle.queries < 150
 
 
 def test_noise_that_would_take_for_ever_is_refused():

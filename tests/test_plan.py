@@ -29,7 +29,9 @@ def test_of_any_network(dim, rank):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"family": "multi-head", "heads": 2}, "expected family to be one of"),
+        ({"family": "lstm"}, "expected family to be one of"),
+        ({"family": "multi-head", "answers": "sign"}, "yes and no say too little"),
+        ({"family": "any-network", "heads": 2}, "expected heads=1 for family 'any-network', got 2"),
         ({"family": "transformer"}, "expected width="),
         ({"family": "transformer", "width": 0}, "expected width to be an integer >= 1"),
         ({"family": "transformer", "width": 3, "answers": "sign"}, "from signs it is 'any-network'"),
@@ -38,6 +40,14 @@ def test_of_any_network(dim, rank):
 def test_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
         gh.plan(4, **arguments)
+
+
+@pytest.mark.parametrize(("dim", "heads", "rank"), [(4, 2, 2), (8, 2, None), (12, 3, 3), (24, 8, 2)])
+def test_of_several_heads(dim, heads, rank):
+    plan = gh.plan(dim, family="multi-head", heads=heads, rank=rank)
+    for seed in range(2):
+        target = gh.MultiHead.random(dim, heads, rank=rank, seed=seed)
+        assert gh.recover(target, family="multi-head", seed=seed).queries <= plan
 
 
 def test_of_signs_through_a_network():

@@ -13,7 +13,7 @@ from .helpers import IMPOSTORS, Impostors, head
 def test_impostors_are_refused_with_evidence(kind, dim):
     box = getattr(Impostors(dim), kind)
     with pytest.raises(gh.TargetMismatch, match="not a single attention head") as caught:
-        gh.recover(gh.ValueOracle(box, dim=dim), family="attention")
+        gh.recover(gh.ValueOracle(box, dim=dim), family="attention", seed=dim)
     evidence = caught.value.evidence
     assert evidence.query.shape[1] == dim
     assert evidence.law in str(caught.value)
@@ -183,7 +183,7 @@ ORACLE, SIGNS = gh.ValueOracle(head(4)), gh.SignOracle(head(4))
         (lambda: gh.ValueOracle(head(3), tolerance=None), ValueError, "expected tolerance to be a finite number >= 0"),
         (lambda: gh.recover(ORACLE, journal="j"), ValueError, "journals are not part of this version"),
         (lambda: gh.plan(0), ValueError, "expected dim to be an integer >= 1, got 0"),
-        (lambda: gh.plan(4, family="multi-head"), ValueError, "expected family to be one of .*, got 'multi-head'"),
+        (lambda: gh.plan(4, family="lstm"), ValueError, "expected family to be one of .*, got 'lstm'"),
         (lambda: gh.plan(4, heads=2), ValueError, "expected heads=1"),
         (lambda: gh.plan(4, answers="rank"), ValueError, "expected answers to be one of .*, got 'rank'"),
         (lambda: gh.plan(4, rank=5), ValueError, "expected a rank from 1 to dim = 4"),

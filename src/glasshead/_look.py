@@ -17,6 +17,7 @@ ROUGH = (
     0.1  # of the change over such a step: answers that rough nearby are noise, which is for the same learner to tell
 )
 PLAIN = ("attention",)
+FEW = 8  # queries among which some may have been asked before
 LENGTHS, ALIKE = (1.0, 2.0**-7, 2.0**-14), 1e-6  # of a token; and what counts as alike, of the answers' size
 
 
@@ -50,12 +51,14 @@ class Replayed(Wrapper):
         return answers
 
     def __call__(self, X):
-        if not self._before or len(X) > len(self._before):
+        if not self._before or len(X) > FEW:
             return self.inner(X)
-        known = [self._before.pop(np.ascontiguousarray(x).tobytes(), None) for x in X]
-        if any(answer is None for answer in known):
-            return self.inner(X)
-        return np.array(known)
+        answers = [self._before.pop(np.ascontiguousarray(x).tobytes(), None) for x in X]
+        new = [i for i, answer in enumerate(answers) if answer is None]
+        if new:
+            for i, answer in zip(new, self.inner(X[new]), strict=True):
+                answers[i] = answer
+        return np.array(answers)
 
 
 def look(oracle: Replayed, seed: int) -> Look:

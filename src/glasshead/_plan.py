@@ -12,7 +12,8 @@ OVERHEAD = 64  # pilots, law checks, repeats, re-asked scores and the held-out c
 USUAL = 36  # what these usually come to, without a key bias
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
 ANSWERS = ("value", "sign")
-PLANNED = ("auto", "attention", "transformer", "any-network")
+PLANNED = ("auto", "attention", "multi-head", "transformer", "any-network")
+TELLING = 96  # for each head, beside 2.5 for each dimension: finding and isolating it
 NETWORK = 64  # what a small network takes beyond its parameters: looking for biases, noise, checks
 EACH = {"value": 10, "sign": 160}  # queries for a score that is read through an unknown network
 PLACES = 400  # looking for tokens where that network shows the scores, for a normalisation, and the check
@@ -26,6 +27,18 @@ def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = Fal
     """The free parameters of one head: no learner that gets one number per query can do with fewer queries."""
     W = dim * dim if rank is None else rank * (2 * dim - rank)
     return W + dim + key_bias * dim + bias
+
+
+def free_parameters(
+    dim: int, *, family: str = "attention", rank: int | None = None, heads: int = 1, biases: bool = False, width=None
+) -> int:
+    """Of a model of that family; of "any-network" those of W and the key bias only."""
+    head = information_limit(dim, rank, key_bias=biases)
+    if family == "any-network":
+        return head - dim
+    if family == "transformer":
+        return head - dim + (width + 1) * (dim + biases)
+    return heads * head + biases
 
 
 def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -> int:
@@ -72,19 +85,22 @@ def plan(
     them are wrong, 13 times as many.
 
     A "transformer" takes 1.6 queries for each parameter of its network, which has `width` neurons, and one for each
-    score of W; behind "any-network" a score takes ten.
+    score of W; behind "any-network" a score takes ten. For "multi-head" each of the `heads` takes what one does, key
+    bias included, and about a hundred more and `2.5 dim` for telling it from the others.
     """
     dim = whole(dim, "dim", least=1)
     if family not in PLANNED:
-        raise ValueError(f"expected family to be one of {PLANNED}, got {family!r}: other families have no plan yet")
-    if heads != 1:
-        raise ValueError(f"expected heads=1 for family 'attention', got {heads}")
+        raise ValueError(f"expected family to be one of {PLANNED}, got {family!r}")
+    if whole(heads, "heads", least=1) != 1 and family != "multi-head":
+        raise ValueError(f"expected heads=1 for family {family!r}, got {heads}")
     if answers not in ANSWERS:
         raise ValueError(f"expected answers to be one of {ANSWERS}, got {answers!r}")
     if accuracy is not None:
         positive(accuracy, "accuracy")
     if rank is not None and whole(rank, "rank", least=1) > dim:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
+    if family == "multi-head":
+        return plan_heads(dim, rank, answers, heads)
     if family == "transformer":
         return plan_transformer(dim, rank, answers, biases, width)
     if family == "any-network":
@@ -102,6 +118,13 @@ def plan_transformer(dim: int, rank: int | None, answers: str, biases: bool, wid
         raise ValueError("expected width=, the number of neurons of the network behind the head")
     network = (whole(width, "width", least=1) + 1) * (dim + biases)
     return math.ceil(1.6 * network) + information_limit(dim, rank, key_bias=biases) + NETWORK + OVERHEAD + DISCOVERY
+
+
+def plan_heads(dim: int, rank: int | None, answers: str, heads: int) -> int:
+    if answers != "value":
+        raise ValueError("expected answers='value' for several heads: yes and no say too little")
+    each = information_limit(dim, rank, key_bias=True) + TELLING + math.ceil(2.5 * dim)
+    return heads * each + OVERHEAD
 
 
 def plan_any_network(dim: int, rank: int | None, answers: str, biases: bool) -> int:

@@ -15,10 +15,12 @@ from ._vector import LearnedVector, NeedsScalarRoute, check_vector, learn_vector
 
 
 def outputs(oracle: Oracle) -> int:
-    """How many numbers an answer holds: known from earlier answers, or one query."""
-    shape = oracle.shape if isinstance(oracle, Replayed) else None
-    if shape is None:
-        shape = np.shape(oracle(np.zeros((1, 1, oracle.dim))))[1:]
+    """How many numbers an answer holds: known from earlier answers, or from one query that will be needed anyway."""
+    if isinstance(oracle, Replayed) and oracle.shape is not None:
+        shape = oracle.shape
+    else:
+        ask = oracle.remember if isinstance(oracle, Replayed) else oracle
+        shape = np.shape(ask(np.zeros((1, 1, oracle.dim))))[1:]
     return shape[0] if shape else 1
 
 

@@ -12,6 +12,8 @@ from .screen import console, print_json
 EXAMPLES = examples(
     "glasshead plan --dim 64",
     "glasshead plan --dim 64 --biases",
+    "glasshead plan --dim 64 --family multi-head --heads 8 --rank 8",
+    "glasshead plan --dim 64 --family transformer --width 128",
     "glasshead plan --dim 64 --json",
 )
 
@@ -23,14 +25,16 @@ def command(
     heads: Annotated[int, typer.Option(min=1, help="How many heads the box has.")] = 1,
     answers: Answers = "value",
     accuracy: Accuracy = None,
+    width: Annotated[int | None, typer.Option(min=1, help="How many neurons a transformer has.")] = None,
     biases: Annotated[bool, typer.Option("--biases", help="The box has a key bias and a bias.")] = False,
     as_json: Json = False,
 ) -> None:
     """Say how many queries a recovery will ask at most."""
-    from .._plan import information_limit, plan, planned_bits
+    from .._plan import free_parameters, plan, planned_bits
 
-    queries = plan(dim, family=family, rank=rank, heads=heads, answers=answers, accuracy=accuracy, biases=biases)
-    parameters = information_limit(dim, rank, key_bias=biases, bias=biases)
+    model = {"family": family, "rank": rank, "heads": heads, "biases": biases, "width": width}
+    queries = plan(dim, **model, answers=answers, accuracy=accuracy)
+    parameters = free_parameters(dim, **model)
     limit = parameters if answers == "value" else (parameters - 1) * planned_bits(dim, rank, accuracy)
     if as_json:
         print_json({"dim": dim, "family": family, "queries": queries, "limit": limit})
