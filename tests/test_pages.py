@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 
 import pytest
-from bench import noise, signs, transformer, transformer_page
+from bench import any_network, any_network_page, multi_head, multi_head_page, noise, signs, transformer
+from bench import transformer_page, vector
 from bench.fresh import ROOT
 from bench.pages import PAGES
 from bench.stored import load, number, power, wrapped
 
-MEASURED = {"noise": noise, "signs": signs, "transformer": transformer}
+MEASURED = {
+    "noise": noise,
+    "signs": signs,
+    "transformer": transformer,
+    "any_network": any_network,
+    "multi_head": multi_head,
+    "vector": vector,
+}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -18,7 +26,7 @@ def test_pages_are_in_sync_with_the_measurements(name):
     assert (ROOT / "docs" / name).read_text() == PAGES[name](), f"docs/{name} is out of date: run `make tables`"
 
 
-@pytest.mark.parametrize("name", ["noise.md", "transformers.md"])
+@pytest.mark.parametrize("name", ["noise.md", "transformers.md", "any-network.md", "multi-head.md"])
 def test_examples_run(name):
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(), re.DOTALL)
     assert examples
@@ -34,6 +42,27 @@ def test_an_error_above_its_limit_is_marked_on_the_page(error, monkeypatch):
     monkeypatch.setattr(transformer_page, "load", lambda name: found if name == "transformer" else load(name))
     marks = 0 if error < 1e-10 else 2 * len(found["rows"])
     assert transformer_page.page().count("(missed)") == marks
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "spoil"),
+    [
+        (any_network_page, "any_network", lambda r: r["rows"][0].update(error=2e-9)),
+        (any_network_page, "any_network", lambda r: r["rows"][0].update(queries_per_score=10.1)),
+        (multi_head_page, "multi_head", lambda r: r["synthetic"][0].update(W=2e-10)),
+        (multi_head_page, "multi_head", lambda r: r["median_ratio"].update({"32,4,8": 1.23})),
+        (multi_head_page, "multi_head", lambda r: r["minilm"][0].update(v=2e-12)),
+        (multi_head_page, "multi_head", lambda r: r["float32"][0].update(W=2e-3)),
+        (multi_head_page, "vector", lambda r: r["published"][0].update(queries=2501)),
+        (multi_head_page, "vector", lambda r: r["one_head"][0].update(W=2e-9)),
+    ],
+)
+def test_what_misses_its_limit_is_marked_where_it_stands(page, name, spoil, monkeypatch):
+    assert "(missed)" not in page.page()
+    found = load(name)
+    spoil(found)
+    monkeypatch.setattr(page, "load", lambda other: found if other == name else load(other))
+    assert page.page().count("(missed)") == 1
 
 
 @pytest.mark.parametrize(
@@ -54,6 +83,17 @@ def test_an_error_above_its_limit_is_marked_on_the_page(error, monkeypatch):
         ("transformer", lambda r: r["rows"][0].update(told_apart=4), "4 of 5 told from a plain head"),
         ("transformer", lambda r: r["rows"][0].update(over_limit=1.01), "1.01 times the queries allowed"),
         ("transformer", lambda r: r["rows"][0].update(refused=1), "1 of 5 refused"),
+        ("any_network", lambda r: r["rows"][0].update(error=2e-9), "error 2e-09 > 1e-09"),
+        ("any_network", lambda r: r["rows"][0].update(queries_per_score=10.5), "10.5 queries per score"),
+        ("any_network", lambda r: r["rows"][0].update(bounded=False), "a bound is below the error"),
+        ("any_network", lambda r: r["random"]["outcomes"].update(wrong=1), "1 silently wrong"),
+        ("multi_head", lambda r: r["synthetic"][0].update(found=3), "synthetic: "),
+        ("multi_head", lambda r: r["median_ratio"].update({"32,4,8": 1.23}), "1.230 queries per parameter > 1.22"),
+        ("multi_head", lambda r: r["float32"][0].update(W=2e-3), "float32, silently wrong"),
+        ("multi_head", lambda r: [row.update(W=1.0) for row in r["crowded"]], "fewer than 24 heads"),
+        ("multi_head", lambda r: r["alike"][0].update(equivalent=False), "alike: "),
+        ("vector", lambda r: r["published"][0].update(queries=2501), "2501 queries > 2500"),
+        ("vector", lambda r: r["one_head"][0].update(W=2e-9), "error 2e-09 > 1e-09"),
     ],
 )
 def test_a_promise_that_is_missed_gets_a_sentence(name, spoil, sentence):

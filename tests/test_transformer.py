@@ -81,6 +81,19 @@ def test_random_refuses(args, message):
         gh.Transformer.random(*args)
 
 
+def test_distance_is_up_to_what_no_query_sees():
+    model = transformer(4, 6, biases=True)
+    order = np.random.default_rng(0).permutation(6)
+    other = gh.Transformer(model.W, 2 * model.A[:, order], model.w[order] / 2, b=2 * model.b[order], c=model.c)
+    assert gh.distance(model, other) < 1e-14
+    assert gh.distance(model, gh.Transformer(2 * model.W, model.A, model.w, b=model.b, c=model.c)) == pytest.approx(0.5)
+    assert gh.distance(model, gh.Transformer(model.W, model.A, 2 * model.w, b=model.b, c=model.c)) > 0.1
+    assert gh.distance(model, transformer(5, 6)) == np.inf
+    assert gh.distance(gh.FrontHead(model.W), model) == 0
+    with pytest.raises(TypeError, match="expected two models with one head each, got MultiHead"):
+        gh.distance(gh.FrontHead(model.W), gh.MultiHead.random(4, 2))
+
+
 # Seen through oracles.
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._models import Attention
+from ._models import Attention, FrontHead, Transformer
+from ._models.head import Head
 
 
 def distance(a, b, *, up_to_scale: bool = False) -> float:
@@ -20,7 +21,18 @@ def distance(a, b, *, up_to_scale: bool = False) -> float:
     For `gh.MultiHead` it is the largest such distance over heads, those of the canonical forms (`gh.canonical`) paired
     by assignment, and the relative distance of all v and the bias together; different numbers of heads are infinitely
     far apart. An Attention counts as one head.
+
+    For two `gh.Transformer` it is the larger of that of W and of the largest difference of their networks on a thousand
+    fixed inputs, over the largest value: different neurons may compute the same. A `gh.FrontHead` has only W and key
+    bias to compare.
     """
+    if (
+        isinstance(a, FrontHead)
+        or isinstance(b, FrontHead)
+        or isinstance(a, Transformer)
+        and isinstance(b, Transformer)
+    ):
+        return behind_heads(a, b)
     if not isinstance(a, Attention) or not isinstance(b, Attention):
         from ._identify.matched import matched_distance
 
@@ -31,6 +43,24 @@ def distance(a, b, *, up_to_scale: bool = False) -> float:
     if not np.any(a.v) and not np.any(b.v):
         return values
     return max(values, relative(np.c_[a.W, a.key_bias], np.c_[b.W, b.key_bias]))
+
+
+def behind_heads(a, b) -> float:
+    """Of two heads with something behind them, or one of them."""
+    for model in (a, b):
+        if not isinstance(model, Head):
+            raise TypeError(f"expected two models with one head each, got {type(model).__name__}")
+    if a.dim != b.dim:
+        return float("inf")
+    scores = relative(np.c_[a.W, a.key_bias], np.c_[b.W, b.key_bias])
+    return max(scores, networks_apart(a, b)) if isinstance(a, Transformer) and isinstance(b, Transformer) else scores
+
+
+def networks_apart(a: Transformer, b: Transformer) -> float:
+    x = np.random.default_rng(0).standard_normal((1000, a.dim)) * np.resize([0.1, 1.0, 10.0, 100.0], 1000)[:, None]
+    one, other = a.network(x), b.network(x)
+    largest = max(float(np.abs(one).max()), float(np.abs(other).max()))
+    return 0.0 if largest == 0 else float(np.abs(one - other).max()) / largest
 
 
 def values_of(model: Attention) -> np.ndarray:

@@ -88,7 +88,12 @@ def look_again(oracle: Oracle, mismatch: GlassheadError, family: str, seed: int,
         return Look(())
     if evidence.law == ONE_TOKEN:
         return behind(oracle, np.random.default_rng(seed))
-    several = any_rank and evidence.law not in ALL_HEADS and copies_agree(oracle, np.random.default_rng(seed))
+    several = (
+        any_rank
+        and oracle.dim > 1
+        and evidence.law not in ALL_HEADS
+        and copies_agree(oracle, np.random.default_rng(seed))
+    )
     return Look(("multi-head",) if several else (), "one head does not explain it")
 
 

@@ -82,12 +82,16 @@ def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
     """Try what a few answers suggest; where a family does not fit, what its evidence suggests."""
     seen = look(oracle, wanted.seed)
     tried: list[str] = []
+    first: TargetMismatch | None = None
     while True:
         family = seen.families[0]
         tried.append(family)
         try:
             return attempt(oracle, wanted, family, seen.words)
         except (TargetMismatch, Flat, NotConverged) as mismatch:
+            if first is not None and isinstance(mismatch, NotConverged):
+                raise first from mismatch  # that something else does not converge either is no news
+            first = first or (mismatch if isinstance(mismatch, TargetMismatch) else None)
             seen = seen.without(family) or look_again(oracle, mismatch, family, wanted.seed, wanted.rank is None)
             if not seen.families or seen.families[0] in tried:
                 if oracle.answers == "sign":

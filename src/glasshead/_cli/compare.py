@@ -46,7 +46,7 @@ def command(
     else:
         screen = console()
         screen.print("[bold green]the same[/]" if same else "[bold yellow]different[/]")
-        apart = number(far) if math.isfinite(far) else "infinite: their shapes differ"
+        apart = number(far) if math.isfinite(far) else "infinite: their shapes, or numbers of heads, differ"
         screen.print(
             rows(("distance", apart), ("allowed", number(tol)), ("a", f"{a}: {first}"), ("b", f"{b}: {second}"))
         )

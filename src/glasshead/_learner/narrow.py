@@ -37,7 +37,7 @@ def from_narrow(oracle: Narrow, rng: np.random.Generator, rank: int | None, accu
     if accuracy is None or one.bound <= accuracy or hidden(one):
         return alone
     try:
-        return sampled(until(accuracy, [], run, MOST), Narrow, MORE)
+        return sampled(until(accuracy, [], run, MOST), Narrow, MORE, one)
     except Hidden:
         return alone
 

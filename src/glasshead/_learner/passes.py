@@ -15,6 +15,7 @@ from .learned import Learned
 
 CONFIDENCE = 0.95
 FEWEST = 4
+ROUNDINGS = 2.0**-46  # of what is read: all passes may share it
 MARGIN = 1.2  # for an interval predicted from few passes
 # The error has as many degrees of freedom as numbers are read independently. Errors that many of them share leave
 # fewer: half of them, and 3 at most, make the interval a little too wide.
@@ -59,7 +60,8 @@ def interval(passes: list[Attention], name: str) -> float:
     values = np.stack([np.asarray(getattr(head, name)) for head in passes])
     P = len(values)
     square = float(np.sum((values - values.mean(axis=0)) ** 2)) / (P * (P - 1))
-    return math.sqrt(quantile(P, values[0].size) * square)
+    rounding = ROUNDINGS * values[0].size * float(np.linalg.norm(values[0]))
+    return math.sqrt(quantile(P, values[0].size) * square) + rounding
 
 
 def quantile(passes: int, numbers: int) -> float:

@@ -69,7 +69,7 @@ class Repeated:
         repeats = math.ceil(self.repeats * wanted / USUAL)
         if len(passes) < wanted and repeats * USUAL <= EFFORT:
             raise TooNoisy(max(repeats, 2 * self.repeats))
-        return sampled(passes, self.quiet, self.lacking(passes, accuracy, self.oracle.queries - before))
+        return sampled(passes, self.quiet, self.lacking(passes, accuracy, self.oracle.queries - before), first)
 
     def passes(self, rank: int | None, accuracy: float | None, first: Attention) -> list[Attention]:
         """All of the same rank: where noise may have cut some of them short, all of W is measured instead."""

@@ -21,11 +21,15 @@ Quiet = Callable[[Oracle], Oracle]
 
 @dataclass(frozen=True)
 class Sampled(Learned):
-    """`quiet` makes the noise of an oracle a promise, `asked` says what the bounds are, `lacking` what would help."""
+    """`quiet` makes the noise of an oracle a promise, `asked` says what the bounds are, `lacking` what would help.
+
+    `one` is a single pass, bounded by that promise. Passes that differ by more do not read a head through noise.
+    """
 
     quiet: Quiet
     asked: str
     lacking: str = ""
+    one: Learned | None = None
 
     @property
     def caveat(self) -> str:  # type: ignore[override]
@@ -39,11 +43,12 @@ class Sampled(Learned):
         return self.quiet(oracle)
 
     def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
-        wider = replace(self, **{name: WIDER * getattr(self, name) for name in BOUNDS})
-        return super(Sampled, wider).allowed(X, oracle)
+        one = self.one or self
+        wider = {name: WIDER * min(getattr(self, name), getattr(one, name)) for name in BOUNDS}
+        return super(Sampled, replace(self, **wider)).allowed(X, oracle)
 
 
-def sampled(passes: list[Attention], quiet: Quiet, lacking: str) -> Sampled:
+def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: Learned) -> Sampled:
     """The average of the passes, with intervals from their spread."""
     head = average(passes)
     bounds = {name: interval(passes, parameter) for name, parameter in BOUNDS.items()}
@@ -51,4 +56,4 @@ def sampled(passes: list[Attention], quiet: Quiet, lacking: str) -> Sampled:
     if rank == head.dim:
         rank, given = numerical_rank(np.linalg.svd(head.W, compute_uv=False), rank, bounds["bound"]), ""
     asked = f"a {CONFIDENCE:.0%} confidence interval{given} from the spread of {len(passes)} passes, no guarantee"
-    return Sampled(head, rank, **bounds, confidence=CONFIDENCE, quiet=quiet, asked=asked, lacking=lacking)
+    return Sampled(head, rank, **bounds, confidence=CONFIDENCE, quiet=quiet, asked=asked, lacking=lacking, one=one)

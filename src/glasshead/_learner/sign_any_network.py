@@ -22,6 +22,7 @@ from .sign_front_check import held_out_front_signs
 
 PLACES = 8  # tried at most
 LOOKS = 8  # sequences on which laws are checked
+FLICKER = 4  # changes of the answer around which noise is looked for
 
 
 def learn_from_signs(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) -> LearnedFront:
@@ -32,25 +33,37 @@ def learn_from_signs(oracle: Oracle, rng: np.random.Generator, goal: Goal, known
     oracle.stage = "looking for a place where the answer changes"
     best: LearnedFront | None = None
     trouble: TargetMismatch | None = None
+    failed: list[tuple[Crossings, Place]] = []
     for ruler, place in islice(crossings(sure, goal.bits or BITS, rng), PLACES):
         try:
             learned = read(ruler, place, goal, known)
         except TargetMismatch as error:
             trouble = error
             continue
-        if learned.check.evidence is None and learned.rank > 0:
+        passed = learned.check.evidence is None
+        if passed and learned.rank > 0 and all(holds_at(*other, learned, ruler, place) for other in failed):
             return learned
         best = best or learned
+        failed += [] if passed else [(ruler, place)]
     if best is None:
         assert trouble is not None
         raise trouble
     return best
 
 
+def holds_at(there: Crossings, other: Place, learned: LearnedFront, ruler: Crossings, place: Place) -> bool:
+    """Whether it passes where an earlier result did not: a false W may pass at a place that shows too little of it."""
+    apart = float(np.linalg.norm(other.origin - place.origin))
+    error = there.distance * (learned.score_error / ruler.distance + learned.bound * (other.kappa + apart))
+    return held_out_front_signs(there, replace(learned, score_error=error), other).evidence is None
+
+
 def read(ruler: Crossings, place: Place, goal: Goal, known: dict) -> LearnedFront:
     """Key bias and W, checked on fresh queries; with more bits if those are not enough for the accuracy asked for."""
     oracle, rng, d = ruler.oracle, ruler.rng, ruler.oracle.dim
     keys, queries = cone(ruler.normal, rng), orthonormal(d, rng)
+    q, u = place.probes(FLICKER, rng)
+    ruler.look_for_flicker(q, np.linalg.norm(u, axis=1, keepdims=True) * keys.vectors[np.arange(FLICKER) % d])
     meter = SignMatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa)
     learned = replace(read_W(meter, rng, goal, known, residual=True), bits=ruler.bits)
     wanted = goal.accuracy or math.inf

@@ -12,9 +12,11 @@ from .front_check import LENGTHS, FrontCheck
 from .learned_front import LearnedFront
 
 TRIES = 16  # sequences of each length, of which two with different answers are wanted
-HALVINGS = 30
+HALVINGS = 36
 LEAST = 1e-6  # how near to a change of the answer shorter sequences are asked about, at best
-SLACK = 16.0  # times what the bounds allow
+CLEAR = 1e-3  # of the scores: nearer where these are small, or a wrong W would not show
+FINEST = 2.0 ** (3 - HALVINGS)
+SLACK = 4.0  # times what the bounds allow
 QUERIES = len(LENGTHS) * (TRIES + HALVINGS + 2)
 
 
@@ -22,7 +24,10 @@ def held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: Place) 
     """For each length from 2 to 8 a change of the answer between two fresh sequences, and shorter ones around it."""
     oracle = ruler.oracle
     oracle.stage = "checking on fresh queries"
-    off = min(0.25, LEAST + SLACK * learned.score_error)
+    score = ruler.distance * place.kappa * learned.model.W_norm / oracle.dim
+    blur = float(ruler.blur(place.origin[None], ruler.normal[None], ruler.distance)[0]) / ruler.distance
+    nearest = max(FINEST, min(LEAST, CLEAR * score), blur)
+    off = min(0.25, nearest + SLACK * learned.score_error)
     evidence, compared, wrong = None, 0, 0.0
     for length in LENGTHS:
         X = fresh(ruler, place, length)

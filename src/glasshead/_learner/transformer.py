@@ -19,6 +19,7 @@ from .._relu.network import ReluNetwork
 from .attention import learn_key_bias, scheme
 from .front_laws import check_front_laws
 
+CONFIDENCE = 0.99  # in what fresh queries did not contradict
 LOOSE = 0.45  # the check allows `roundoff ** LOOSE`
 
 
@@ -94,4 +95,4 @@ def read_head(oracle: Oracle, network: ReluNetwork, rng, rank, accuracy, known: 
     found = scheme(meter, rng, rank, accuracy)
     head = found.head(plain.values, meter.key_bias, 0.0)
     model = Transformer.around(head, network.A, network.w, b=network.b, c=network.c)
-    return LearnedTransformer(model, found.rank, network, found.confidence)
+    return LearnedTransformer(model, found.rank, network, min(CONFIDENCE, found.confidence))

@@ -47,7 +47,12 @@ def shorter(head: FrontHead, X: np.ndarray) -> Iterator[tuple[np.ndarray, np.nda
 
 
 def inside(head: FrontHead, tokens: np.ndarray) -> np.ndarray:
-    return np.ones(len(tokens), bool) if head.norm is None else np.mean(tokens**2, axis=1) < INSIDE
+    """Which tokens are a normalisation of some token, if that matters, and of one that may be sent."""
+    longest, fits = getattr(head.behind, "max_norm", None) or np.inf, np.ones(len(tokens), bool)
+    if head.norm is not None:
+        fits = np.mean(tokens**2, axis=1) < INSIDE
+        tokens = head.norm.token(np.where(fits[:, None], tokens, 0.0))
+    return fits & (np.linalg.norm(tokens, axis=1) <= longest)
 
 
 def sequences(head: FrontHead, tokens: np.ndarray, last: np.ndarray, copies: int) -> np.ndarray:

@@ -90,7 +90,10 @@ def dense(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float) -> n
         M = (weights[part, :, None] * X[part, None, :]).reshape(-1, unknowns)
         normal += M.T @ M
         right += M.T @ off[part]
-    return cho_solve(cho_factor(normal, overwrite_a=True), right).reshape(shape)
+    try:
+        return cho_solve(cho_factor(normal, overwrite_a=True), right).reshape(shape)
+    except np.linalg.LinAlgError:  # the damping is below the rounding of the normal equations
+        return iterative(X, weights, off, damp)
 
 
 def far_points(g: Homogeneous, pieces: Pieces, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n D"]:

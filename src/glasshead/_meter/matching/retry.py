@@ -94,9 +94,12 @@ class Ruler:
         return Matched(s, error, good, far, found.noise)
 
     def partner(self, u: np.ndarray) -> np.ndarray:
-        """Something random, as long as u."""
-        f = self.rng.standard_normal(u.shape)
-        return f * np.linalg.norm(u, axis=1, keepdims=True) / np.linalg.norm(f, axis=1, keepdims=True)
+        """Something random across u, as long as u: neither half is then longer than a probe may be."""
+        f, length = self.rng.standard_normal(u.shape), np.linalg.norm(u, axis=1, keepdims=True)
+        if u.shape[1] == 1:
+            return np.zeros_like(u)
+        f -= u * (np.sum(f * u, axis=1, keepdims=True) / np.maximum(length, 1e-150) ** 2)
+        return f * length / np.linalg.norm(f, axis=1, keepdims=True)
 
     def refusal(self, q: np.ndarray, u: np.ndarray) -> TargetMismatch:
         query = self.curve.reference(q[None], u[None], np.ones(1))[0]
