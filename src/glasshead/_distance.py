@@ -26,12 +26,8 @@ def distance(a, b, *, up_to_scale: bool = False) -> float:
     fixed inputs, over the largest value: different neurons may compute the same. A `gh.FrontHead` has only W and key
     bias to compare.
     """
-    if (
-        isinstance(a, FrontHead)
-        or isinstance(b, FrontHead)
-        or isinstance(a, Transformer)
-        and isinstance(b, Transformer)
-    ):
+    kinds = {type(a), type(b)}
+    if FrontHead in kinds or kinds == {Transformer}:
         return behind_heads(a, b)
     if not isinstance(a, Attention) or not isinstance(b, Attention):
         from ._identify.matched import matched_distance

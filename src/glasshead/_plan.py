@@ -30,14 +30,20 @@ def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = Fal
 
 
 def free_parameters(
-    dim: int, *, family: str = "attention", rank: int | None = None, heads: int = 1, biases: bool = False, width=None
+    dim: int,
+    *,
+    family: str = "attention",
+    rank: int | None = None,
+    heads: int = 1,
+    biases: bool = False,
+    width: int | None = None,
 ) -> int:
     """Of a model of that family; of "any-network" those of W and the key bias only."""
     head = information_limit(dim, rank, key_bias=biases)
     if family == "any-network":
         return head - dim
     if family == "transformer":
-        return head - dim + (width + 1) * (dim + biases)
+        return head - dim + ((width or 0) + 1) * (dim + biases)
     return heads * head + biases
 
 

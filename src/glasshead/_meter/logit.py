@@ -15,7 +15,7 @@ def logit(signal: np.ndarray, swing: np.ndarray, answer: np.ndarray, spread: np.
     """
     rest = swing - signal
     impossible = (signal < -answer) | (rest < -(answer + spread))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         s = np.log(np.maximum(signal, 0)) - np.log(np.maximum(rest, 0))
         lo = np.log(np.maximum(signal - answer, 0)) - np.log(np.maximum(rest + answer + spread, 0))
         hi = np.log(np.maximum(signal + answer, 0)) - np.log(np.maximum(rest - answer - spread, 0))
