@@ -23,7 +23,8 @@ about them. `found.bound` and `found.bound_v` are about `||W_hat - W||_F` and `|
 | the same, W found to be of low rank | the same, but for a part of W that random directions missed | 0.999 |
 | no promise, and noise was seen | the end of a confidence interval, `reason` says so | 0.95 |
 | yes/no answers, each wrong at random | a guarantee if no vote went wrong | the probability of that |
-| a network behind the head | `None`: what was found agrees with fresh answers, no more | |
+| a ReLU network behind the head, or several heads | `None`: it agrees with fresh answers, no more | |
+| any other network behind the head | a statistical bound, from the noise that was measured | 0.99 |
 
 ## With a promise: a guarantee
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import blocks_page, noise_page, transformer_page
+from . import any_network_page, blocks_page, multi_head_page, noise_page, transformer_page
 from .fresh import ROOT
 from .sensing import table
 
@@ -12,6 +12,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "low-rank.md": table.page,
     "noise.md": noise_page.page,
     "transformers.md": transformer_page.page,
+    "any-network.md": any_network_page.page,
+    "multi-head.md": multi_head_page.page,
     "hessian-route.md": blocks_page.page,
 }
 

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import glasshead as gh
 
-from . import accuracy, any_network, blocks, memory, noise, overhead, relu, signs, transformer
+from . import accuracy, any_network, blocks, memory, multi_head, noise, overhead, relu, signs, transformer, vector
 
 RESULTS = Path(__file__).parent / "results"
 BENCHES = {
@@ -28,6 +28,8 @@ BENCHES = {
     "relu": relu,
     "transformer": transformer,
     "any_network": any_network,
+    "multi_head": multi_head,
+    "vector": vector,
     "blocks": blocks,
 }
 

@@ -25,6 +25,11 @@ def number(x: float) -> str:
     return power(x) if x < 0.01 else f"{x:.2g}" if x < 10 else f"{x:.1f}" if x < 100 else f"{x:,.0f}"
 
 
+def marked(error: float, most: float) -> str:
+    """With a word where it misses what was asked."""
+    return power(error) + ("" if error <= most else " (missed)")
+
+
 def wrapped(page: str) -> str:
     """Paragraphs to 120 columns again, after numbers were put in; code, tables, titles and lists as they are."""
     parts = re.split(r"(^```.*?^```$)", page, flags=re.DOTALL | re.MULTILINE)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .relu import FRESH, LARGE
 from .sensing.table import markdown
-from .stored import load, number, power, wrapped
+from .stored import load, marked, number, power, wrapped
 from .transformer import limit
 
 Row = dict[str, Any]
@@ -142,10 +142,6 @@ def transformers(rows: list[Row]) -> str:
 
     head = ("d, r, m", "kind", "function", "W", "queries", "beyond the network", "scores", "queries over asked")
     return markdown(head, map(line, rows))
-
-
-def marked(error: float, most: float) -> str:
-    return power(error) + ("" if error <= most else " (missed)")
 
 
 def paper(rows: list[Row]) -> str:

@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
-from bench import any_network, any_network_page, multi_head, multi_head_page, noise, signs, transformer
-from bench import transformer_page, vector
+from bench import (
+    any_network,
+    any_network_page,
+    multi_head,
+    multi_head_page,
+    noise,
+    signs,
+    transformer,
+    transformer_page,
+    vector,
+)
 from bench.fresh import ROOT
 from bench.pages import PAGES
 from bench.stored import load, number, power, wrapped
