@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ._check import HeldOut, held_out
 from ._errors import AccuracyUnreachable, Evidence, NotIdentifiable, TargetMismatch
 from ._learner import learn_values
+from ._learner.learned import Learned
 from ._learner.laws import SAME
 from ._look import Replayed
 from ._multi import held_out_heads, learn_multi_head
 from ._oracle import Oracle
 from ._vector import LearnedVector, NeedsScalarRoute, check_vector, learn_vector, learn_vector_attention
+
+ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
+
+
+@dataclass(frozen=True)
+class Exact(Learned):
+    """A head from answers that promise all their digits: another box makes its bounds wide, which is no excuse then."""
+
+    def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
+        values = np.abs(X @ self.model.v).reshape(len(X), -1).max(axis=1) + float(np.abs(self.model.bias).max())
+        return np.minimum(super().allowed(X, oracle), oracle.roundoff**ROUNDINGS * values)
 
 
 def outputs(oracle: Oracle) -> int:
@@ -38,7 +52,9 @@ def learn_head(oracle: Oracle, rng: np.random.Generator, rank: int | None = None
         except TargetMismatch as mismatch:
             if mismatch.evidence is None or mismatch.evidence.law != SAME:  # noise is for the other route to average
                 raise
-    return learn_values(oracle, rng, rank, accuracy)
+    learned = learn_values(oracle, rng, rank, accuracy)
+    strict = oracle.exact and accuracy is None and type(learned) is Learned
+    return Exact(**vars(learned)) if strict else learned
 
 
 def learn_heads(oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._errors import Evidence
 from .arcs import find_arcs
 from .check import Check, fresh
 from .circle import Kinks, find_kinks
@@ -15,6 +16,7 @@ from .network import Neurons, ReluNetwork, to_neurons
 from .noise import Noise
 from .pieces import Pieces
 from .repair import repair, worst_arcs
+from .scales import Scales, look_everywhere
 
 AUDITS = 3
 REPAIRS = 3
@@ -23,6 +25,7 @@ GROSS = 1e-6  # of the largest answer: more is no rounding, some step crossed a 
 HOPELESS, HOPELESS_NOISY = 1e-3, 0.3  # of the largest answer: from errors like these no repair comes back
 ACCEPTED = 1e-9  # of the largest answer, or
 NOISES, CEILING = 100.0, 1e-3  # so many noise levels, but never more than this
+ACCEPTED_NOISY = 3e-5  # of the largest answer at an input's length, noise apart
 
 
 @dataclass(frozen=True)
@@ -32,17 +35,34 @@ class Attempt:
     neurons: Neurons
     check: Check
     allowed: float
+    scales: Scales | None = None
+    tolerance: float = 0.0  # of the errors that noise and rounding do not explain, by the answers at their length
 
     @property
     def residual(self) -> float:
-        return self.check.residual(self.neurons)
+        here = self.check.residual(self.neurons)
+        return here if self.scales is None else max(here, self.scales.residual)
+
+    @property
+    def fits(self) -> bool:
+        return self.check.residual(self.neurons) <= self.allowed
 
     @property
     def succeeded(self) -> bool:
-        return self.residual <= self.allowed
+        return self.fits and self.scales is not None and bool(self.scales.unexplained.max() <= self.tolerance)
+
+    def everywhere(self, g: Homogeneous, noise: Noise, rng: np.random.Generator) -> Attempt:
+        """The same, checked at all lengths of input, if it is worth it."""
+        if not self.fits:
+            return self
+        tolerance = ACCEPTED if noise.exact else ACCEPTED_NOISY
+        return replace(self, scales=look_everywhere(g, self.network(g), noise, rng), tolerance=tolerance)
 
     def network(self, g: Homogeneous) -> ReluNetwork:
         return self.neurons.network(g, self.residual)
+
+    def evidence(self, g: Homogeneous) -> Evidence:
+        return self.check.evidence(self.neurons, g) if self.scales is None else self.scales.evidence()
 
 
 class Unresolved(Exception):
@@ -105,7 +125,7 @@ def conclude(g, pieces: Pieces, errors: np.ndarray, check: Check, noise: Noise) 
     enough = allowed(check, noise)
     lifted, slack = isinstance(g, Lifted), 10 * float(np.linalg.norm(errors))
     chosen = Attempt(to_neurons(pieces, lifted, slack, exact=noise.exact), check, enough)
-    if chosen.succeeded or check.residual(pieces) > enough:
+    if chosen.fits or check.residual(pieces) > enough:
         return chosen
     return Attempt(to_neurons(pieces, lifted, 0.0, choose=False, exact=noise.exact), check, enough)
 

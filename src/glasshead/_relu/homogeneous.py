@@ -98,8 +98,9 @@ class Plain(Homogeneous):
 class Lifted(Homogeneous):
     """A box with biases, in units of `radius`: near that far from 0 its kinks are."""
 
-    def __init__(self, box: Box, radius: float = 1.0):
+    def __init__(self, box: Box, radius: float = 1.0, seen: tuple[np.ndarray, np.ndarray] | None = None):
         self.box, self.dim, self.radius = box, box.dim + 1, radius
+        self.seen = seen  # inputs and answers that are known already, for the last check
         self.spread = 1.0  # how many radii away the kinks turn out to be
 
     def __call__(self, X):

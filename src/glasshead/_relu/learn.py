@@ -64,6 +64,7 @@ def learn(g: Homogeneous, noise: Noise, rng: np.random.Generator) -> ReluNetwork
         picky = noise.exact and circle < PICKY
         try:
             outcome = attempt(g, noise, rng, picky) if g.dim > 1 else attempt_line(g, noise, rng)
+            outcome = outcome.everywhere(g, noise, rng)
             if outcome.succeeded:
                 return outcome.network(g)
             failed.append(outcome)
@@ -80,7 +81,7 @@ def refusal(g: Homogeneous, noise: Noise, failed: list[Attempt], hopeless: list[
     best, evidence = None, None
     if failed:
         closest = min(failed, key=lambda outcome: outcome.residual)
-        best, evidence = closest.network(g), closest.check.evidence(closest.neurons, g)
+        best, evidence = closest.network(g), closest.evidence(g)
     elif hopeless:
         angle, expected, got = hopeless[-1].kinks.samples.sharpest_bend()
         law = "a network has few kinks on a circle and is linear between them"

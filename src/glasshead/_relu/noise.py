@@ -16,7 +16,8 @@ from .homogeneous import Homogeneous
 STRETCH = 3e-5  # of the point's length
 FEW, MANY = 3, 24
 CAUTION = 1.5  # few samples, and the largest left out
-GAIN = np.sqrt(20.0)  # of the weights 1, 3, 3, 1
+THIRD = np.array([-1.0, 3.0, -3.0, 1.0])
+GAIN = np.sqrt(20.0)  # of these weights
 EXACT = 1e-12  # of the answers: double precision, or as good
 ULPS = 4 * float(np.finfo(float).eps)  # of the largest answer: no box adds up its neurons better than this
 
@@ -67,4 +68,4 @@ def third_differences(g: Homogeneous, n: int, rng: np.random.Generator) -> tuple
     X, ahead = g.points(n, rng), g.directions(n, rng)
     stretch = X[:, None] + STRETCH * np.arange(4)[None, :, None] * ahead[:, None]
     answers = g(stretch.reshape(4 * n, g.dim)).reshape(n, 4)
-    return np.abs(answers @ np.array([-1.0, 3.0, -3.0, 1.0])), float(np.abs(answers).max())
+    return np.abs(answers @ THIRD), float(np.abs(answers).max())

@@ -23,7 +23,12 @@ class Ladder:
     zero: float
     up: Float[np.ndarray, "rungs"]
     down: Float[np.ndarray, "rungs"]
+    u: Float[np.ndarray, "d"]
     noise: float = 0.0  # standard deviation of an answer
+
+    @property
+    def seen(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n"]]:
+        return inputs(self.u), np.r_[self.zero, self.up, self.down]
 
     @property
     def radius(self) -> float:
@@ -45,5 +50,9 @@ class Ladder:
 
 def climb(box: Box, rng: np.random.Generator) -> Ladder:
     u = rng.standard_normal(box.dim)
-    answers = box(np.vstack([np.zeros(box.dim), np.outer(RUNGS, u), np.outer(-RUNGS, u)]))
-    return Ladder(float(answers[0]), answers[1 : 1 + len(RUNGS)], answers[1 + len(RUNGS) :])
+    answers = box(inputs(u))
+    return Ladder(float(answers[0]), answers[1 : 1 + len(RUNGS)], answers[1 + len(RUNGS) :], u)
+
+
+def inputs(u: Float[np.ndarray, "d"]) -> Float[np.ndarray, "n d"]:
+    return np.vstack([np.zeros(len(u)), np.outer(RUNGS, u), np.outer(-RUNGS, u)])

@@ -38,11 +38,11 @@ def read_pairs(meter: VectorMeter, scale: Scale, last: np.ndarray, spans: list[n
 
 def spread(blocks: np.ndarray, turns: np.ndarray, K: np.ndarray) -> np.ndarray:
     """The linear map from the coordinates of two columns to all scores of the pair."""
-    return np.einsum("ta,tnr->tnar", turns, blocks @ K).reshape(-1, 2 * K.shape[1])
+    return np.einsum("ta,tnr->tnar", turns, blocks @ K).reshape(blocks.shape[0] * blocks.shape[1], 2 * K.shape[1])
 
 
 def solve(scores: np.ndarray, through: np.ndarray, K: np.ndarray) -> np.ndarray:
-    return (scores @ np.linalg.pinv(through).T).reshape(-1, K.shape[1]) @ K.T
+    return (scores @ np.linalg.pinv(through).T).reshape(2 * len(scores), K.shape[1]) @ K.T
 
 
 def best_tokens(meter: VectorMeter, spans: list[np.ndarray], turns: np.ndarray, largest: int, rng) -> np.ndarray:
