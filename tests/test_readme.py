@@ -49,7 +49,7 @@ def test_the_example_runs(capsys):
 
 def test_the_commands_run(tmp_path):
     commands = [line for _, code in BLOCKS for line in code.splitlines() if line.startswith("glasshead ")]
-    assert len(commands) == 4
+    assert len(commands) == 3
     for command in commands:
         run = [sys.executable, "-m", *shlex.split(command)]
         done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
