@@ -90,8 +90,8 @@ shifts taken in, and for LayerNorm nothing along the mean, which it removes. `fo
 - **Bounds are statistical**, at confidence {confidence:g}: they follow from the noise that was measured and from how
   steeply answers moved. An adversary behind the box could break them; [noise.md](noise.md) has the guarantees that
   exist for a plain head.
-- **Yes/no answers behind a pre-LN** need the normalisation given: from yes and no it is not found. `gh.recover` has no
-  argument for it yet, so it refuses these boxes; only the learner underneath takes `norm=`, and it refuses some.
+- **Yes/no answers behind a pre-LN** need the normalisation given, `norm=gh.Norm("layer", eps)`: from yes and no it is
+  not found. Some of these boxes are refused even so.
 - **Deep ReLU networks that are dead** around most tokens may be refused although there is one head: a few in a
   thousand random ones, {random_refused} of the {random_boxes} above. The `TargetMismatch` does not name that cause.
 - **Transformers with one ReLU layer** do not end here, also those with `A w = 0` and with biases: they are family

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._models import Attention as Attention
     from ._models import FrontHead as FrontHead
     from ._models import MultiHead as MultiHead
+    from ._models import Norm as Norm
     from ._models import Transformer as Transformer
     from ._oracle import Oracle as Oracle
     from ._oracle import SignOracle as SignOracle
@@ -65,7 +66,7 @@ _HOMES = {
     ),
     "_files": ("load", "save"),
     "_identify": ("canonical", "equivalent", "separating_input", "witness"),
-    "_models": ("Attention", "FrontHead", "MultiHead", "Transformer"),
+    "_models": ("Attention", "FrontHead", "MultiHead", "Norm", "Transformer"),
     "_oracle": ("Oracle", "SignOracle", "ValueOracle"),
     "_plan": ("plan",),
     "_recover": ("recover",),

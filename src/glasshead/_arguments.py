@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._check import QUERIES
 from ._check_signs import QUERIES as SIGNS
 from ._errors import BudgetExceeded
+from ._models.norm import Norm
 from ._numbers import positive, whole
 from ._oracle import Oracle, ValueOracle
 from ._plan import fewest, information_limit
@@ -45,6 +46,16 @@ def check_arguments(oracle: Oracle, family, rank, accuracy, budget, journal, see
         raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
     if budget is not None:
         check_budget(whole(budget, "budget", least=1), oracle, rank, accuracy)
+
+
+def check_norm(norm, family: str) -> None:
+    if isinstance(norm, str) and norm == "auto":
+        return
+    if norm is not None and not isinstance(norm, Norm):
+        hint = "for example gh.Norm('layer', 1e-5)"
+        raise TypeError(f"expected norm to be 'auto', None or a gh.Norm, got {norm!r}; {hint}")
+    if family not in ("auto", "any-network"):
+        raise ValueError(f"expected norm only with family 'any-network', got it with {family!r}")
 
 
 def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ._arguments import as_oracle, check_arguments
+from ._arguments import as_oracle, check_arguments, check_norm
 from ._errors import AccuracyUnreachable, BudgetExceeded, NotConverged, TargetMismatch
 from ._look import Replayed, look, look_again
+from ._models.norm import Norm
 from ._oracle import Budgeted, Counted, Oracle, Watched
 from ._oracle.straightened import Flat
 from ._plan import estimate, plan
@@ -22,7 +23,7 @@ Progress = Callable[[int, int, str], None]
 
 
 def recover(
-    oracle, *, family="auto", rank=None, accuracy=None, budget=None, journal=None, seed=0, progress=None
+    oracle, *, family="auto", rank=None, accuracy=None, budget=None, journal=None, norm="auto", seed=0, progress=None
 ) -> Recovery:
     """Recover the model behind `oracle` from queries alone.
 
@@ -38,7 +39,8 @@ def recover(
     "transformer" (a two-layer ReLU network behind the head) or "any-network" (anything behind it). `rank` is discovered
     unless given; `accuracy` is the largest acceptable `||W_hat - W||_F`, which can save queries where W is nearly of
     low rank; `budget` is the most queries to ask; `progress` is True for a bar or a callable `(done, planned, what)`.
-    The same seed asks the same queries.
+    The same seed asks the same queries. Where the box normalises its tokens before the head, "any-network" finds that
+    out, eps included, unless `norm` says it: a `gh.Norm`, or None for no normalisation.
 
     From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to one positive factor: v then has
     norm 1. It takes as many queries per free parameter as `accuracy` asks for bits, 40 by default. There "auto" means
@@ -46,7 +48,8 @@ def recover(
     """
     oracle = as_oracle(oracle)
     check_arguments(oracle, family, rank, accuracy, budget, journal, seed, progress)
-    wanted = Wanted(family, rank, accuracy, budget, seed)
+    check_norm(norm, family)
+    wanted = Wanted(family, rank, accuracy, budget, norm, seed)
     if progress is True:
         with bar() as report:
             return _recover(oracle, wanted, report)
@@ -61,6 +64,7 @@ class Wanted:
     rank: int | None
     accuracy: float | None
     budget: int | None
+    norm: Norm | str | None
     seed: int
 
 
@@ -73,9 +77,9 @@ def _recover(box: Oracle, wanted: Wanted, report: Progress | None) -> Recovery:
         if wanted.family == "any-network":
             planned = plan(box.dim, family="any-network", rank=wanted.rank, answers=box.answers)
         oracle = Watched(oracle, planned, report)
-    if wanted.family == "auto":
+    if wanted.family == "auto" and not isinstance(wanted.norm, Norm):
         return automatic(Replayed(oracle), wanted)
-    return attempt(Replayed(oracle), wanted, wanted.family)
+    return attempt(Replayed(oracle), wanted, "any-network" if wanted.family == "auto" else wanted.family)
 
 
 def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
@@ -103,7 +107,8 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Reco
     rng, way = np.random.default_rng(wanted.seed), WAYS[family, oracle.answers]
     learned = None
     try:
-        learned = way.learn(oracle, rng, wanted.rank, wanted.accuracy)
+        options = {"norm": wanted.norm} if family == "any-network" else {}
+        learned = way.learn(oracle, rng, wanted.rank, wanted.accuracy, **options)
         check = way.check(learned.through(oracle), learned, rng)
     except BudgetExceeded as error:
         if learned is not None:
@@ -130,11 +135,14 @@ def check_accuracy(oracle: Oracle, way: Way, accuracy: float | None, found: Reco
     advice = f"{needed} is needed" if needed else "its numbers have too few digits"
     if found.bound is not None and not np.isfinite(found.bound):
         raise AccuracyUnreachable(f"this box's answers do not bound W at all; {advice}", found)
-    if accuracy is not None and (found.bound is None or found.bound > accuracy):
-        proved = "nothing about it" if found.bound is None else f"{found.bound:.3g}"
-        raise AccuracyUnreachable(
-            f"asked for ||W_hat - W||_F <= {accuracy:.3g}, this box's answers only prove {proved}; {advice}", found
-        )
+    if accuracy is None:
+        return
+    asked = f"asked for ||W_hat - W||_F <= {accuracy:.3g}"
+    if found.bound is None:
+        why = f"for family {found.family!r} nothing is guaranteed, only checked on fresh queries"
+        raise AccuracyUnreachable(f"{asked}, but {why}; leave accuracy= out, or take what was found from .best", found)
+    if found.bound > accuracy:
+        raise AccuracyUnreachable(f"{asked}, this box's answers only prove {found.bound:.3g}; {advice}", found)
 
 
 def better(oracle: Oracle, way: Way, accuracy: float | None, bound: float | None) -> str:

@@ -69,3 +69,28 @@ def test_norms_are_checked():
         Norm("batch", 1e-5)
     with pytest.raises(ValueError, match="eps > 0"):
         Norm("layer", 0.0)
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+@pytest.mark.parametrize("family", ["auto", "any-network"])
+def test_through_the_one_entry(kind, family):
+    """eps found, and given."""
+    box = Block(8, norm=kind, seed=1)
+    W, _ = identifiable(box)
+    for norm in ("auto", gh.Norm(kind, box.eps)):
+        found = gh.recover(gh.ValueOracle(box, dim=8), family=family, norm=norm)
+        assert found.model.norm.kind == kind
+        assert found.model.norm.eps == pytest.approx(box.eps, rel=1e-6)
+        assert np.linalg.norm(found.model.W - W) <= 1e-8 * np.linalg.norm(W)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"norm": "layer"}, TypeError, r"expected norm to be 'auto', None or a gh.Norm, got 'layer'"),
+        ({"norm": None, "family": "attention"}, ValueError, "expected norm only with family 'any-network'"),
+    ],
+)
+def test_a_norm_that_makes_no_sense(options, error, message):
+    with pytest.raises(error, match=message):
+        gh.recover(gh.ValueOracle(Block(4), dim=4), **options)

@@ -33,7 +33,7 @@ class LearnedTransformer:
     confidence: float
 
     bound = bound_v = None
-    needed = "a guarantee for the network behind the head, which no query gives,"
+    needed = ""
 
     def through(self, oracle: Oracle) -> Oracle:
         return oracle

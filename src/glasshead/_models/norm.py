@@ -10,7 +10,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Norm:
-    """LayerNorm (`kind="layer"`) or RMSNorm (`kind="rms"`) with the given eps, without gains and shifts."""
+    """LayerNorm (`kind="layer"`) or RMSNorm (`kind="rms"`) with the given eps, without gains and shifts.
+
+    >>> gh.Norm("layer", 1e-5)(np.array([1.0, 3.0])).round(3).tolist()
+    [-1.0, 1.0]
+    """
 
     kind: str
     eps: float
