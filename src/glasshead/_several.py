@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ._check import HeldOut, held_out
 from ._errors import AccuracyUnreachable, Evidence, NotIdentifiable, TargetMismatch
 from ._learner import learn_values
-from ._learner.learned import Learned
 from ._learner.laws import SAME
+from ._learner.learned import Learned
 from ._look import Replayed
+from ._models import MultiHead
+from ._models.values import with_values
 from ._multi import held_out_heads, learn_multi_head
-from ._oracle import Oracle
+from ._multi.learned import LearnedMultiHead
+from ._oracle import Oracle, Wrapper
 from ._vector import LearnedVector, NeedsScalarRoute, check_vector, learn_vector, learn_vector_attention
 
 ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
@@ -26,6 +29,25 @@ class Exact(Learned):
     def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
         values = np.abs(X @ self.model.v).reshape(len(X), -1).max(axis=1) + float(np.abs(self.model.bias).max())
         return np.minimum(super().allowed(X, oracle), oracle.roundoff**ROUNDINGS * values)
+
+
+class OneNumber(Wrapper):
+    """A box whose answers hold one number each, whether in a row of their own or not."""
+
+    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
+
+    shape: tuple[int, ...] = ()  # of an answer
+
+    def __call__(self, X):
+        answers = self.inner(X)
+        self.shape = np.shape(answers)[1:]
+        return np.reshape(answers, len(X))
+
+
+def in_rows(learned: LearnedMultiHead) -> LearnedMultiHead:
+    """The heads with answers of shape `(1,)`, for a box that has such ones."""
+    heads = [with_values(head.score_tensors(), head.v[:, None]) for head in learned.model.heads]
+    return replace(learned, model=MultiHead(heads, bias=np.reshape(learned.model.bias, 1)))
 
 
 def outputs(oracle: Oracle) -> int:
@@ -60,7 +82,9 @@ def learn_head(oracle: Oracle, rng: np.random.Generator, rank: int | None = None
 def learn_heads(oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None):
     """Any number of heads."""
     if outputs(oracle) == 1:
-        return learn_multi_head(oracle, rng, rank, accuracy)
+        box = OneNumber(oracle)
+        learned = learn_multi_head(box, rng, rank, accuracy)
+        return in_rows(learned) if box.shape else learned
     try:
         return learn_vector(oracle, rng, rank, accuracy)
     except NeedsScalarRoute as reason:
@@ -79,4 +103,4 @@ def check_head(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
 def check_heads(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
     if isinstance(learned, LearnedVector):
         return check_vector(oracle, learned, rng)
-    return held_out_heads(oracle, learned, rng)
+    return held_out_heads(OneNumber(oracle), learned, rng)

@@ -27,7 +27,7 @@ def held_out_heads(oracle: Oracle, learned: LearnedMultiHead, rng: np.random.Gen
         X = size * unit_scale(rng.standard_normal((min(EACH, length), length, oracle.dim)))
         asked += list(X)
         answers += oracle(X).tolist()
-        expected += np.atleast_1d(learned.model(X)).tolist()
+        expected += np.ravel(learned.model(X)).tolist()
     again = float(oracle(asked[-1][None])[0])
     off, largest = np.abs(np.subtract(answers, expected)), float(np.abs(answers).max())
     residual = float(off.max() / largest) if largest > 0 else float(off.max())

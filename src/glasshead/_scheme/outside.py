@@ -28,12 +28,20 @@ def news(columns: Columns, begun: Begun) -> tuple[np.ndarray, float]:
     """
     meter, k, n = begun.meter, len(columns), begun.keys
     keys, seen = meter.keys.vectors[:n], columns.keys_on_basis[:n]
-    mix = np.c_[-np.linalg.solve(seen[:k].T, seen[k:].T).T, np.eye(n - k)]
+    mix = np.c_[-solved(seen[:k].T, seen[k:].T).T, np.eye(n - k)]
     mix /= np.linalg.norm(mix @ keys, axis=1, keepdims=True)
     each = (begun.scores.halfwidth + meter.rounding(columns.W_norm)) @ np.abs(mix).T
     values = np.linalg.svd(begun.scores.t @ mix.T, compute_uv=False)
     # Errors of m columns do not line up: together they look like sqrt(m) of them, not like m.
     return values, meter.likely(float(np.linalg.norm(each)) / np.sqrt(n - k))
+
+
+def solved(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Where keys do not tell the columns apart, as only those of another box, nothing is orthogonal to all of them."""
+    try:
+        return np.linalg.solve(A, B)
+    except np.linalg.LinAlgError:
+        return np.linalg.lstsq(A, B, rcond=None)[0]
 
 
 def look(columns: Columns, U: np.ndarray, rng: np.random.Generator, enough: float = 0.0) -> tuple[float, float, float]:

@@ -1,7 +1,8 @@
 """Eigenvalues that come in bunches: each bunch is a head, and its size says the rank of the head's value map.
 
-A head of rank r has r - 1 equal eigenvalues and leaves one stray, so bunches and strays must add up. They are known to
-a few digits only, and a stray may sit next to a bunch: hence several ways to see them, the likeliest first.
+A head of rank r has r - 1 equal eigenvalues and leaves one stray, so bunches and strays must add up; only a head that
+takes the mean of all tokens leaves none. They are known to a few digits only, and a stray may sit next to a bunch:
+hence several ways to see them, the likeliest first.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import numpy as np
 
 WIDTHS = np.geomspace(1e-9, 3e-2, 46)  # of a bunch; what is the same for many of them in a row is likely
 FEWEST = 2  # equal eigenvalues that make a bunch: one alone could be any
+EVEN = 0.5  # the weight of one of two tokens in their mean
 WIDEST = 0.1  # a bunch of the second kind, of weights between 0 and 1
 
 Bunches = list[tuple[float, int]]
@@ -27,7 +29,7 @@ def by_gaps(eigenvalues: np.ndarray, floor: float) -> list[Bunches]:
     votes: dict[tuple[int, ...], int] = {}
     ways: dict[tuple[int, ...], Bunches] = {}
     for width in (width for width in WIDTHS if width >= floor):
-        found = grouped(eigenvalues, float(width))
+        found = short_of_one(grouped(eigenvalues, float(width)), len(eigenvalues), float(width))
         sizes = tuple(size for _, size in found)
         if found and sum(sizes) + len(sizes) == len(eigenvalues):
             votes[sizes] = votes.get(sizes, 0) + 1
@@ -40,6 +42,13 @@ def grouped(eigenvalues: np.ndarray, width: float) -> Bunches:
     real = np.sort(np.real(eigenvalues)[np.abs(np.imag(eigenvalues)) <= width])
     parts = np.split(real, np.flatnonzero(np.diff(real) > width) + 1)
     return [(float(np.median(part)), len(part)) for part in parts if len(part) >= FEWEST]
+
+
+def short_of_one(bunches: Bunches, total: int, width: float) -> Bunches:
+    """The bunch of a head that takes the mean, where there is one, as if it had left a stray like all others."""
+    if sum(size + 1 for _, size in bunches) != total + 1:
+        return bunches
+    return [(value, size - (abs(value - EVEN) <= width)) for value, size in bunches]
 
 
 def of_one_size(values: np.ndarray) -> list[Bunches]:

@@ -74,7 +74,7 @@ def measure(oracle: Oracle, rng, rank, accuracy, find: FindSpaces, known: dict) 
     scale, columns, scores = read_scores(meter, scale, rank, rng)
     model = layer(scores, maps, readout.bias)
     oracle.stage = "checking head by head"
-    error = max(fresh_error(meter, scale, scores, columns.noise, rng), *(drop.ratio for drop in drops))
+    error = max(fresh_error(meter, scale, scores, rng), *(drop.ratio for drop in drops))
     return accurate(summary(model, scores, columns, drops, error), accuracy)
 
 
