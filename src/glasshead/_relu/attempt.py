@@ -25,13 +25,14 @@ GROSS = 1e-6  # of the largest answer: more is no rounding, some step crossed a 
 HOPELESS, HOPELESS_NOISY = 1e-3, 0.3  # of the largest answer: from errors like these no repair comes back
 ACCEPTED = 1e-9  # of the largest answer, or
 NOISES, CEILING = 100.0, 1e-3  # so many noise levels, but never more than this
-ACCEPTED_NOISY = 3e-5  # of the largest answer at an input's length, noise apart
+ACCEPTED_NOISY = 1e-5  # of the largest answer at an input's length, noise apart
 
 
 @dataclass(frozen=True)
 class Attempt:
     """The neurons that came out, how they did on fresh points, and what would have been good enough."""
 
+    g: Homogeneous
     neurons: Neurons
     check: Check
     allowed: float
@@ -51,18 +52,18 @@ class Attempt:
     def succeeded(self) -> bool:
         return self.fits and self.scales is not None and bool(self.scales.unexplained.max() <= self.tolerance)
 
-    def everywhere(self, g: Homogeneous, noise: Noise, rng: np.random.Generator) -> Attempt:
+    def everywhere(self, noise: Noise, rng: np.random.Generator) -> Attempt:
         """The same, checked at all lengths of input, if it is worth it."""
         if not self.fits:
             return self
         tolerance = ACCEPTED if noise.exact else ACCEPTED_NOISY
-        return replace(self, scales=look_everywhere(g, self.network(g), noise, rng), tolerance=tolerance)
+        return replace(self, scales=look_everywhere(self.g, self.network(), noise, rng), tolerance=tolerance)
 
-    def network(self, g: Homogeneous) -> ReluNetwork:
-        return self.neurons.network(g, self.residual)
+    def network(self) -> ReluNetwork:
+        return self.neurons.network(self.g, self.residual)
 
-    def evidence(self, g: Homogeneous) -> Evidence:
-        return self.check.evidence(self.neurons, g) if self.scales is None else self.scales.evidence()
+    def evidence(self) -> Evidence:
+        return self.check.evidence(self.neurons, self.g) if self.scales is None else self.scales.evidence()
 
 
 class Unresolved(Exception):
@@ -124,10 +125,10 @@ def conclude(g, pieces: Pieces, errors: np.ndarray, check: Check, noise: Noise) 
     """The fewest neurons that pass the check; those of the pieces as they are, where chosen signs do not."""
     enough = allowed(check, noise)
     lifted, slack = isinstance(g, Lifted), 10 * float(np.linalg.norm(errors))
-    chosen = Attempt(to_neurons(pieces, lifted, slack, exact=noise.exact), check, enough)
+    chosen = Attempt(g, to_neurons(pieces, lifted, slack, exact=noise.exact), check, enough)
     if chosen.fits or check.residual(pieces) > enough:
         return chosen
-    return Attempt(to_neurons(pieces, lifted, 0.0, choose=False, exact=noise.exact), check, enough)
+    return Attempt(g, to_neurons(pieces, lifted, 0.0, choose=False, exact=noise.exact), check, enough)
 
 
 def allowed(check: Check, noise: Noise) -> float:

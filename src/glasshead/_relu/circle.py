@@ -21,6 +21,7 @@ FIRST = 4  # samples to begin with, each with a companion
 ROUNDS = 10_000
 AT_ONCE = 128  # gaps looked into in one round, from the left: a hopeless search is then seen before it asks much
 PATIENCE, PER_KINK = 800, 30  # a search that asked more than this found something else than kinks
+BLURRED = 40  # and as many as there are sharp ones: exact answers that blur more kinks than this belong to a curve
 SHARP = 3.0  # the two checks lie this many errors of the crossing away from it
 FINE = 1e-6  # of the shorter line: closer to the crossing than that is no use to anybody
 TIGHT = 8.0  # and a kink is pinned once its neighbours are this many such distances from it
@@ -50,7 +51,8 @@ def find_kinks(
         wanted, pair = next_samples(samples, rng)
         if len(wanted) == 0 and np.all(samples.flat | samples.kink):
             return Kinks(samples.crossings(), samples, int(samples.blurred.sum()), False)
-        if len(samples.t) + len(wanted) > PATIENCE + PER_KINK * np.count_nonzero(samples.kink & ~samples.blurred):
+        sharp, blurred = np.count_nonzero(samples.kink & ~samples.blurred), np.count_nonzero(samples.blurred)
+        if len(samples.t) + len(wanted) > PATIENCE + PER_KINK * sharp or (noise.exact and blurred > BLURRED + sharp):
             break
         if len(wanted):
             samples.add(wanted, F(wanted), pair)

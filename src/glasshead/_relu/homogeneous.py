@@ -14,6 +14,7 @@ import numpy as np
 from .._types import Float
 from .box import Box
 
+Seen = tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n"], Float[np.ndarray, "n"]]  # inputs, answers, their noise
 EDGE = 1e-6  # radians from t = 0, where x / t is infinitely long: a kink beyond x = 10^6 radii is not looked for
 
 
@@ -53,6 +54,7 @@ class Homogeneous(ABC):
 
     box: Box
     dim: int
+    seen: list[Seen]  # by the last check so far
 
     @abstractmethod
     def __call__(self, X: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n"]: ...
@@ -75,7 +77,7 @@ class Plain(Homogeneous):
     """A box without biases, asked at `scale` times the point: where answers are rounded, large ones lose less."""
 
     def __init__(self, box: Box, scale: float = 1.0):
-        self.box, self.dim, self.scale = box, box.dim, scale
+        self.box, self.dim, self.scale, self.seen = box, box.dim, scale, []
 
     def __call__(self, X):
         return self.box(self.scale * X) / self.scale
@@ -98,9 +100,8 @@ class Plain(Homogeneous):
 class Lifted(Homogeneous):
     """A box with biases, in units of `radius`: near that far from 0 its kinks are."""
 
-    def __init__(self, box: Box, radius: float = 1.0, seen: tuple[np.ndarray, np.ndarray] | None = None):
-        self.box, self.dim, self.radius = box, box.dim + 1, radius
-        self.seen = seen  # inputs and answers that are known already, for the last check
+    def __init__(self, box: Box, radius: float = 1.0):
+        self.box, self.dim, self.radius, self.seen = box, box.dim + 1, radius, []
         self.spread = 1.0  # how many radii away the kinks turn out to be
 
     def __call__(self, X):

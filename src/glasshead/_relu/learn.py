@@ -8,14 +8,18 @@ from .._errors import BudgetExceeded, Evidence, GlassheadError, NotConverged, Ta
 from .._numbers import positive, whole
 from .attempt import Attempt, Unresolved, attempt, attempt_line
 from .box import Box
-from .homogeneous import Homogeneous
+from .homogeneous import Homogeneous, Lifted, Plain
 from .network import ReluNetwork
 from .noise import MANY, Noise, measure_noise
+from .scales import distances
 from .view import look
 
 CIRCLES, NOISY_CIRCLES = 6, 16
 PICKY = 3  # circles on which two kinks too close for the noise are reason enough to take another circle
 ENOUGH = 3  # circles that end in nonsense, where answers are exact
+FAR = 1e3  # radii
+OUTERMOST = 1e6  # radius to look from: single precision ends at 10^38, and inputs are that many radii long again
+MOST, MOST_PER_PARAMETER = 20_000, 40  # queries: a network that takes more was not found on any circle
 
 
 def recover_relu(f, dim=None, *, biases="auto", budget=None, max_norm=None, seed=0) -> ReluNetwork:
@@ -40,7 +44,9 @@ def recover_relu(f, dim=None, *, biases="auto", budget=None, max_norm=None, seed
     Granot's algorithm, here without any assumption on the weights but what floating point can tell apart.
 
     Every result agreed with f on fresh inputs to `residual`: 1e-9 of the largest answer, or a hundred times the
-    measured noise, at most 1e-3. What is not such a network raises `TargetMismatch` with the evidence; answers too
+    measured noise, at most 1e-3; and at inputs of every length from well below the nearest kink to well beyond the
+    farthest, to 1e-9 of the largest answer at that length, or 1e-5 and what the noise there explains. What is not such
+    a network raises `TargetMismatch` with the evidence; answers too
     noisy to learn from raise `NotConverged`, a spent `budget` raises `BudgetExceeded`, each with what is known so far.
     All queries count; the same seed asks the same ones.
     """
@@ -64,24 +70,38 @@ def learn(g: Homogeneous, noise: Noise, rng: np.random.Generator) -> ReluNetwork
         picky = noise.exact and circle < PICKY
         try:
             outcome = attempt(g, noise, rng, picky) if g.dim > 1 else attempt_line(g, noise, rng)
-            outcome = outcome.everywhere(g, noise, rng)
+            outcome = outcome.everywhere(noise, rng)
             if outcome.succeeded:
-                return outcome.network(g)
+                return outcome.network()
             failed.append(outcome)
+            moved = g if outcome.scales is None else move(g, outcome.network(), outcome.scales.worst_length)
+            if moved is not g:
+                g, noise = moved, measure_noise(moved, rng)
         except Unresolved as error:
             if error.kinks.given_up:
                 hopeless.append(error)
                 noise = measure_noise(g, rng, MANY)
-        if noise.exact and len(failed) + len(hopeless) >= ENOUGH:
+        if (noise.exact and len(failed) + len(hopeless) >= ENOUGH) or too_many(g.box):
             break
     raise refusal(g, noise, failed, hopeless)
+
+
+def move(g: Homogeneous, network: ReluNetwork, length: float) -> Homogeneous:
+    """Look from between the radius and where the network was wrong, if that is so far off that kinks are lost there."""
+    if not isinstance(g, Lifted) or length == 0 or 1 / FAR < length / g.radius < FAR:
+        return g
+    if distances(network).max(initial=0.0) < g.radius / FAR:
+        return Plain(g.box)  # it was noise that looked like biases
+    moved = Lifted(g.box, float(np.clip(np.sqrt(g.radius * length), 1 / OUTERMOST, OUTERMOST)))
+    moved.seen = g.seen
+    return moved
 
 
 def refusal(g: Homogeneous, noise: Noise, failed: list[Attempt], hopeless: list[Unresolved]) -> GlassheadError:
     best, evidence = None, None
     if failed:
         closest = min(failed, key=lambda outcome: outcome.residual)
-        best, evidence = closest.network(g), closest.evidence(g)
+        best, evidence = closest.network(), closest.evidence()
     elif hopeless:
         angle, expected, got = hopeless[-1].kinks.samples.sharpest_bend()
         law = "a network has few kinks on a circle and is linear between them"
@@ -95,6 +115,11 @@ def refusal(g: Homogeneous, noise: Noise, failed: list[Attempt], hopeless: list[
         f"or the box is not a two-layer ReLU network ({evidence})",
         best,
     )
+
+
+def too_many(box: Box) -> bool:
+    parameters = (box.known.get("kinks", 0) + 1) * (box.dim + 1)
+    return box.queries > MOST + MOST_PER_PARAMETER * parameters
 
 
 def likely(box: Box) -> int:

@@ -16,8 +16,8 @@ from .signs import Signs, choose_signs
 class ReluNetwork:
     """The result of `gh.recover_relu`: `f(x) = w^T ReLU(A^T x + b) + c`, callable on inputs (d,) or (B, d).
 
-    `residual` is the largest error on fresh inputs over the largest answer among them; `reason` says in a sentence how
-    many kinks there are, whether fewer neurons could do, and how the signs were chosen.
+    `residual` is the largest error on fresh inputs over the largest answer at inputs of their length; `reason` says in
+    a sentence how many kinks there are, whether fewer neurons could do, and how the signs were chosen.
     """
 
     A: Float[np.ndarray, "d m"]

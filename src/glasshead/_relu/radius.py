@@ -8,6 +8,7 @@ import numpy as np
 
 from .._types import Float
 from .box import Box
+from .homogeneous import Seen
 from .noise import ULPS
 
 STEP = 10.0
@@ -27,8 +28,10 @@ class Ladder:
     noise: float = 0.0  # standard deviation of an answer
 
     @property
-    def seen(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n"]]:
-        return inputs(self.u), np.r_[self.zero, self.up, self.down]
+    def seen(self) -> Seen:
+        """For a last check of what is learned; where answers are noisy, nothing tells how noisy these are."""
+        answers = np.r_[self.zero, self.up, self.down]
+        return inputs(self.u), answers, np.zeros(len(answers))
 
     @property
     def radius(self) -> float:

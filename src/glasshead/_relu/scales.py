@@ -11,19 +11,21 @@ import numpy as np
 
 from .._errors import Evidence
 from .._types import Float
-from .homogeneous import Homogeneous, Lifted
+from .homogeneous import Homogeneous, Lifted, Plain
 from .network import ReluNetwork
 from .noise import CAUTION, GAIN, STRETCH, THIRD, Noise
 
 SHORTEST, FARTHEST = 1e-3, 1e4  # input lengths looked at in any case
 BEYOND = 10.0  # the nearest and the farthest hyperplane by this factor
 NEAREST, REMOTE = 1e-5, 1e6  # radii; a hyperplane nearer goes through 0, one farther is not looked for
-POINTS, BESIDE = 14, 8  # at random, and beside a hyperplane that was found
+FEWEST, SHARE = 16, 0.03  # inputs, and more of them the more parameters there are
+SMALL, EASY = 100, 80  # but a network of so few parameters can afford these
 SHELLS, PER_SHELL = 10, 12  # the same where answers are noisy, and the noise has to be known at each length
 BESIDE_BY = 0.1  # of the input's length
 DIRECTIONS = 64  # in which the learned network itself is evaluated, to know how large answers are at a length
 SIGMAS = 5.0
 ROUNDED = 1e-11  # of the sum of the neurons' sizes: where they cancel, this much is left of their own errors
+VISIBLE = 1e-5  # of the largest answer at a length: no rounding excuses more
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class Scales:
         return int(np.argmax(self.unexplained))
 
     @property
+    def worst_length(self) -> float:
+        return float(np.linalg.norm(self.x[self.worst]))
+
+    @property
     def residual(self) -> float:
         """The largest error over the largest answer at its length, where there is one to speak of."""
         told = self.largest > self.explained
@@ -58,21 +64,22 @@ class Scales:
 
     def evidence(self) -> Evidence:
         i = self.worst
-        law = f"the learned network predicts fresh answers at inputs of length {np.linalg.norm(self.x[i]):.1e}"
+        law = f"the learned network predicts fresh answers at inputs of length {self.worst_length:.1e}"
         return Evidence(law, self.x[i : i + 1], f"expected {self.expected[i]:.12g}", f"{self.answers[i]:.12g}")
 
 
 def look_everywhere(g: Homogeneous, network: ReluNetwork, noise: Noise, rng: np.random.Generator) -> Scales:
     low, high = lengths(g, network)
     if noise.exact:
-        x = np.vstack([at_all_lengths(low, high, POINTS, g.box.dim, rng), beside(network, low, high, BESIDE, rng)])
-        answers, spread = g.box(x), np.zeros(len(x))
-        if isinstance(g, Lifted) and g.seen is not None:
-            x, answers, spread = np.vstack([x, g.seen[0]]), np.r_[answers, g.seen[1]], np.zeros(len(x) + len(g.seen[0]))
+        x = exact_inputs(network, low, high, rng)
+        g.seen.append((x, g.box(x), np.zeros(len(x))))
     else:
-        x, answers, spread = noisy_shells(g, low, high, rng)
-    explained = np.maximum(SIGMAS * spread, ROUNDED * size(network, x))
-    return Scales(x, answers, network(x), largest_at(network, np.linalg.norm(x, axis=1), rng), explained)
+        g.seen.append(noisy_shells(g, low, high, rng))
+    # what an earlier network was refused for is asked of this one too: none passes by the luck of its inputs
+    x, answers, spread = (np.concatenate(parts) for parts in zip(*g.seen, strict=True))
+    largest = largest_at(network, np.linalg.norm(x, axis=1), rng)
+    explained = np.maximum(SIGMAS * spread, rounding(size(network, x), largest))
+    return Scales(x, answers, network(x), largest, explained)
 
 
 def lengths(g: Homogeneous, network: ReluNetwork) -> tuple[float, float]:
@@ -82,8 +89,10 @@ def lengths(g: Homogeneous, network: ReluNetwork) -> tuple[float, float]:
         far = np.clip(distances(network), NEAREST * g.radius, REMOTE * g.radius)
         low = min(low, g.radius / BEYOND, far.min(initial=np.inf) / BEYOND)
         high = max(high, g.radius * BEYOND, far.max(initial=0.0) * BEYOND)
+    if isinstance(g, Plain):  # a scale other than 1 was chosen because answers are less exact at 1
+        low, high = low * g.scale, high * g.scale
     if g.box.max_norm is not None:
-        low, high = low * g.box.max_norm, g.box.max_norm / (1 + BESIDE_BY)
+        low, high = SHORTEST * g.box.max_norm, g.box.max_norm / (1 + BESIDE_BY)
     return low, high
 
 
@@ -92,9 +101,26 @@ def distances(network: ReluNetwork) -> np.ndarray:
     return np.abs(network.b[norms > 0]) / norms[norms > 0]
 
 
-def at_all_lengths(low: float, high: float, n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
-    position = (np.arange(n) + rng.random(n)) / n
-    return (low * (high / low) ** position)[:, None] * units(n, dim, rng)
+def exact_inputs(network: ReluNetwork, low: float, high: float, rng: np.random.Generator) -> np.ndarray:
+    parameters = network.A.size
+    n = (EASY if parameters < SMALL else FEWEST + int(SHARE * parameters)) // 4
+    anywhere = all_lengths(low, high, n, rng) * units(n, network.dim, rng)
+    patterned, aside = (all_lengths(low, high, n, rng) * patterns(network, n, rng) for _ in range(2))
+    farthest = high * patterns(network, n, rng)
+    return np.vstack([anywhere, patterned, beside(network, aside, high, rng), farthest])
+
+
+def all_lengths(low: float, high: float, n: int, rng: np.random.Generator) -> np.ndarray:
+    return (low * (high / low) ** ((np.arange(n) + rng.random(n)) / n))[:, None]
+
+
+def patterns(network: ReluNetwork, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Directions in which, as far as the dimension allows, every set of neurons is on equally often."""
+    norms = np.linalg.norm(network.A, axis=0)
+    normals = network.A[:, norms > 0] / norms[norms > 0]
+    x = rng.standard_normal((n, normals.shape[1])) @ np.linalg.pinv(normals, rcond=1e-3)
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    return np.where(length > 0, x / np.maximum(length, 1e-300), units(n, network.dim, rng))
 
 
 def units(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
@@ -102,11 +128,10 @@ def units(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
     return u / np.linalg.norm(u, axis=1, keepdims=True)
 
 
-def beside(network: ReluNetwork, low: float, high: float, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Inputs next to random parts of random hyperplanes: those of a deeper network end or bend somewhere."""
-    norms = np.linalg.norm(network.A, axis=0)
+def beside(network: ReluNetwork, x: np.ndarray, high: float, rng: np.random.Generator) -> np.ndarray:
+    """The inputs moved next to random hyperplanes: those of a deeper network end or bend somewhere."""
+    norms, n = np.linalg.norm(network.A, axis=0), len(x)
     there = np.flatnonzero(norms > 0)
-    x = at_all_lengths(low, high, n, network.dim, rng)
     if len(there) == 0:
         return x
     k = rng.choice(there, n)
@@ -131,6 +156,12 @@ def noisy_shells(g: Homogeneous, low: float, high: float, rng) -> tuple[np.ndarr
 def size(network: ReluNetwork, x: np.ndarray) -> np.ndarray:
     """What the answer would be if nothing cancelled."""
     return np.abs(x @ network.A + network.b) @ np.abs(network.w) + abs(network.c)
+
+
+def rounding(size: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """What is left of the neurons' own errors where they cancel; less, if there is anything to see there."""
+    left = ROUNDED * size
+    return np.where(largest > left, np.minimum(left, VISIBLE * largest), left)
 
 
 def largest_at(network: ReluNetwork, radii: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -23,15 +23,17 @@ def look(box: Box, biases, rng: np.random.Generator) -> tuple[Homogeneous, Noise
     if biases is False:
         return least_noisy(box, measure_noise(Plain(box), rng), rng)
     ladder = climb(box, rng)
-    lifted = Lifted(box, ladder.radius, ladder.seen)
+    lifted = Lifted(box, ladder.radius)
     noise = measure_noise(lifted, rng)
     if not noise.exact:  # which on the lower rungs looks like kinks
         ladder = replace(ladder, noise=noise.level)
-        lifted = Lifted(box, ladder.radius, ladder.seen)
+        lifted = Lifted(box, ladder.radius)
         noise = measure_noise(lifted, rng)
     allowed = noise.sigmas * noise.level * np.sqrt(lifted.dim)  # the ladder's points are that much longer
     if biases == "auto" and ladder.is_homogeneous(float(allowed)):
         return least_noisy(box, noise, rng)
+    if noise.exact:
+        lifted.seen.append(ladder.seen)
     return lifted, noise
 
 
