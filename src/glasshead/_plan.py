@@ -14,7 +14,7 @@ DISCOVERY = 32  # the last test for a new column and the looks outside the span,
 ANSWERS = ("value", "sign")
 PLANNED = ("auto", "attention", "multi-head", "transformer", "any-network")
 TELLING = 96  # for each head, beside 2.5 for each dimension: finding and isolating it
-NETWORK = 64  # what a small network takes beyond its parameters: looking for biases, noise, checks
+NETWORK = 192  # what a small network takes beyond its parameters: looking for biases, noise, checks
 EACH = {"value": 10, "sign": 160}  # queries for a score that is read through an unknown network
 PLACES = 400  # looking for tokens where that network shows the scores, for a normalisation, and the check
 
