@@ -73,15 +73,12 @@ def unit_scale(X: np.ndarray) -> np.ndarray:
 
 def token_size(learned: Predicting, reach: float) -> float:
     """The token length at which scores differ by a few units, so that the softmax is neither flat nor saturated."""
-    W, key_bias = learned.model.W_norm, np.linalg.norm(learned.model.key_bias)
-    half = 2 * np.sqrt(learned.model.dim)  # tokens come as Gaussians over this length
+    model = learned.model
+    return min(suited_length(model.dim, model.W_norm, float(np.linalg.norm(model.key_bias))), reach)
+
+
+def suited_length(dim: int, W: float, key_bias: float) -> float:
+    """Solves `W size^2 + key_bias size = 2` in what Gaussian tokens over `2 sqrt(d)` see of either."""
+    half = 2 * np.sqrt(dim)
     quadratic, linear = W / half**2, key_bias / half
-    if quadratic > 0:
-        size = (
-            (np.sqrt(linear**2 + 8 * quadratic) - linear) / (2 * quadratic)
-            if linear**2 < 1e16 * quadratic
-            else 2 / linear
-        )
-    else:
-        size = 2 / linear if linear > 0 else half
-    return float(min(size, reach))
+    return float(4 / (linear + np.sqrt(linear**2 + 8 * quadratic)) if linear + quadratic > 0 else half)

@@ -42,8 +42,6 @@ class Replayed(Wrapper):
         self._before: dict[bytes, np.ndarray] = {}
         self.shape: tuple[int, ...] | None = None  # of an answer, once there was one
 
-    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
-
     def remember(self, X: np.ndarray) -> np.ndarray:
         answers = self.inner(X)
         self.shape = np.shape(answers)[1:]

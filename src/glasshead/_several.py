@@ -34,8 +34,6 @@ class Exact(Learned):
 class OneNumber(Wrapper):
     """A box whose answers hold one number each, whether in a row of their own or not."""
 
-    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
-
     shape: tuple[int, ...] = ()  # of an answer
 
     def __call__(self, X):

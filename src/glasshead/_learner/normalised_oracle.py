@@ -25,8 +25,6 @@ class Normalised(Wrapper):
         self.norm, self.eps_error, d = norm, eps_error, inner.dim
         self.basis: Float[np.ndarray, "d n"] = np.eye(d) if norm.kind == "rms" else mean_zero(d)
 
-    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore[assignment]
-
     @property
     def dim(self) -> int:  # type: ignore[override]
         return self.basis.shape[1]

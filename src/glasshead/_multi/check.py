@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._check import EACH, LENGTHS, QUERIES, HeldOut, unit_scale
+from .._check import EACH, LENGTHS, QUERIES, HeldOut, suited_length, unit_scale
 from .._errors import Evidence
 from .._meter.lever import longest
-from .._models import Attention
 from .._oracle import Oracle
 from .learned import LearnedMultiHead
 
@@ -62,13 +61,6 @@ def words(residual: float, oracle: Oracle) -> str:
 
 def typical_token(learned: LearnedMultiHead, reach: float) -> float:
     """The token length at which the scores of a typical head differ by a few units."""
-    return float(min(np.median([token_of(head) for head in learned.model.heads]), reach))
-
-
-def token_of(head: Attention) -> float:
-    """Solves `W size^2 + key_bias size = 2` in what Gaussian tokens over `2 sqrt(d)` see of either."""
-    half = 2 * np.sqrt(head.dim)
-    quadratic, linear = head.W_norm / half**2, float(np.linalg.norm(head.key_bias)) / half
-    if quadratic == 0:
-        return 2 / linear if linear > 0 else half
-    return float(4 / (linear + np.sqrt(linear**2 + 8 * quadratic)))
+    heads = learned.model.heads
+    sizes = [suited_length(head.dim, head.W_norm, float(np.linalg.norm(head.key_bias))) for head in heads]
+    return float(min(np.median(sizes), reach))

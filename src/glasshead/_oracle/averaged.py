@@ -25,7 +25,6 @@ class Averaged(Wrapper):
 
     tolerance = 0.0  # type: ignore[assignment]
     rtol = 0.0  # type: ignore[assignment]
-    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
 
     def __init__(self, inner: Oracle, repeats: int, noise: float, relative: float = 0.0):
         super().__init__(inner)

@@ -54,6 +54,7 @@ class Wrapper(Oracle):
     flips = property(lambda self: self.inner.flips)  # type: ignore[assignment]
     max_norm = property(lambda self: self.inner.max_norm)  # type: ignore[assignment]
     roundoff = property(lambda self: self.inner.roundoff)  # type: ignore[assignment]
+    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
 
     def __call__(self, X):
         return self.inner(X)

@@ -18,7 +18,6 @@ class Narrow(Wrapper):
     tolerance = 0.0  # type: ignore[assignment]
     rtol = 0.0  # type: ignore[assignment]
     roundoff = 2.0**-53  # type: ignore[assignment]
-    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
 
     def __init__(self, inner: Oracle):
         super().__init__(inner)

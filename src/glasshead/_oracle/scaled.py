@@ -9,8 +9,6 @@ class Scaled(Wrapper):
     """Multiplies every token by `factor`, 1 at most. For a head that is a head again, with `factor**2 W`,
     `factor key_bias` and `factor v`: the same numbers, rounded elsewhere."""
 
-    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
-
     def __init__(self, inner: Oracle, factor: float):
         super().__init__(inner)
         self.factor = factor

@@ -63,7 +63,6 @@ class Straightened(Wrapper):
     roundoff = property(lambda self: self._roundoff)  # type: ignore[assignment]
     tolerance = property(lambda self: self._louder * self.inner.tolerance)  # type: ignore[assignment]
     rtol = property(lambda self: self._louder * self.inner.rtol)  # type: ignore[assignment]
-    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
 
     def __call__(self, X: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, " B"]:
         if X.shape[1] == 1:

@@ -19,7 +19,6 @@ class Voting(Wrapper):
     """
 
     flips = 0.0  # type: ignore[assignment]
-    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
 
     def __init__(self, inner: Oracle):
         super().__init__(inner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._check import LENGTHS, QUERIES, HeldOut, unit_scale
+from .._check import LENGTHS, QUERIES, HeldOut, suited_length, unit_scale
 from .._errors import Evidence
 from .._meter.lever import longest
 from .._oracle import Oracle
@@ -38,8 +38,6 @@ def evidence(query: np.ndarray, want: np.ndarray, got: np.ndarray, allowed: floa
 
 def token_size(learned: LearnedVector, reach: float) -> float:
     """The token length at which the scores of the head with the largest ones differ by a few units."""
-    half = 2 * np.sqrt(learned.model.dim)  # tokens come as Gaussians over this length
-    quadratic = max(head.W_norm for head in learned.heads) / half**2
-    linear = max(float(np.linalg.norm(head.key_bias)) for head in learned.heads) / half
-    size = 4 / (linear + np.sqrt(linear**2 + 8 * quadratic)) if linear + quadratic > 0 else half
-    return float(min(size, reach))
+    W = max(head.W_norm for head in learned.heads)
+    key_bias = max(float(np.linalg.norm(head.key_bias)) for head in learned.heads)
+    return min(suited_length(learned.model.dim, W, key_bias), reach)

@@ -5,17 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .._errors import Evidence, TargetMismatch
-from .._meter.lever import longest
+from .._learner.laws import COPIES, ORDER, SAME, law_token
 from .._oracle import Oracle
 
 LOOSE = 1e-6  # of the largest answer: these laws are about what the box is, not about its last digits
 ROUNDINGS = 64  # of narrower numbers than float64, where LOOSE is out of reach
 NOT_HEADS = "the box is not a sum of attention heads"
-
-
-def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
-    token = rng.standard_normal(oracle.dim)
-    return token * min(1.0, longest(oracle)) / np.linalg.norm(token)
 
 
 def check_laws(oracle: Oracle, B: np.ndarray, bias: np.ndarray, token: np.ndarray, first: np.ndarray, rng) -> None:
@@ -25,10 +20,10 @@ def check_laws(oracle: Oracle, B: np.ndarray, bias: np.ndarray, token: np.ndarra
     order, swapped = np.stack([other, another, token]), np.stack([another, other, token])
     again, copies, ordered, exchanged = (oracle(X[None])[0] for X in (one, two, order, swapped))
     laws = [
-        ("the same query gets the same answer", one, first, again),
+        (SAME, one, first, again),
         ("one token alone is answered by x.B + bias", one, token @ B + bias, again),
-        ("two copies of a token are answered like one", two, again, copies),
-        ("the order of the other tokens does not matter", order, ordered, exchanged),
+        (COPIES, two, again, copies),
+        (ORDER, order, ordered, exchanged),
     ]
     size = float(np.abs(bias).max() + np.abs(B).sum(axis=0).max() * np.abs(token).max())
     allowed = max(LOOSE, ROUNDINGS * oracle.roundoff) * size
