@@ -39,12 +39,12 @@ class HeldOut:
 def held_out(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> HeldOut:
     """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more."""
     oracle.stage = "checking on fresh queries"
-    size = token_size(learned, longest(oracle))
+    sizes = token_sizes(learned, longest(oracle))
     worst, largest, evidence, excess = 0.0, 0.0, None, 1.0
     X = answers = np.empty(0)
     for length in LENGTHS:
         # One token alone is a short one: noise of constant size shows best where rounding errors are small.
-        scale = size * (math.sqrt(oracle.roundoff) if length == 1 else 1.0)
+        scale = sizes[0] * math.sqrt(oracle.roundoff) if length == 1 else sizes[length % len(sizes)]
         X = scale * unit_scale(rng.standard_normal((min(EACH, length), length, oracle.dim)))
         answers, expected = oracle(X), np.asarray(learned.model(X))
         allowed = learned.allowed(X, oracle)
@@ -75,6 +75,12 @@ def token_size(learned: Predicting, reach: float) -> float:
     """The token length at which scores differ by a few units, so that the softmax is neither flat nor saturated."""
     model = learned.model
     return min(suited_length(model.dim, model.W_norm, float(np.linalg.norm(model.key_bias))), reach)
+
+
+def token_sizes(learned: Predicting, reach: float) -> tuple[float, ...]:
+    """The same; a head that takes the mean has no scale, and does so for the longest tokens too."""
+    flat = learned.model.W_norm == 0 and not np.any(learned.model.key_bias)
+    return (token_size(learned, reach), *[reach] * flat)
 
 
 def suited_length(dim: int, W: float, key_bias: float) -> float:

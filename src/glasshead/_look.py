@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._errors import GlassheadError
-from ._learner.laws import ALL_HEADS, ONE_TOKEN, law_token
+from ._learner.laws import ALL_HEADS, ANY_RANK, ONE_TOKEN, law_token
 from ._oracle import Oracle, Wrapper
 
 CLEARLY = 1e-3  # of the answers' size: less is not worth a closer look yet
@@ -80,14 +80,15 @@ def look(oracle: Replayed, seed: int) -> Look:
 
 
 def look_again(oracle: Oracle, mismatch: GlassheadError, family: str, seed: int, any_rank: bool) -> Look:
-    """After what a plain head could not have answered. One of a given rank may just have a higher one."""
+    """After what a plain head could not have answered. One of a given rank may just have a higher one, unless it broke
+    a law in which the rank plays no role."""
     evidence = getattr(mismatch, "evidence", None)
     if family != "attention" or evidence is None or oracle.answers == "sign":
         return Look(())
     if evidence.law == ONE_TOKEN:
         return behind(oracle, np.random.default_rng(seed))
     several = (
-        any_rank
+        (any_rank or evidence.law in ANY_RANK)
         and oracle.dim > 1
         and evidence.law not in ALL_HEADS
         and copies_agree(oracle, np.random.default_rng(seed))

@@ -100,7 +100,7 @@ def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
             if not seen.families or seen.families[0] in tried:
                 if oracle.answers == "sign":
                     mismatch.add_note('If there may be a network behind the head, family="any-network" allows for it')
-                elif wanted.rank is not None:
+                elif wanted.rank is not None and "multi-head" not in tried:
                     mismatch.add_note('If there may be several heads of that rank, family="multi-head" allows for them')
                 raise
 

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ._check import HeldOut, held_out
-from ._errors import AccuracyUnreachable, Evidence, NotIdentifiable, TargetMismatch
+from ._combined import LearnedCombined, check_combined, learn_combined
+from ._errors import AccuracyUnreachable, BudgetExceeded, Evidence, GlassheadError, TargetMismatch
+from ._joint import learn_sum
 from ._learner import learn_values
 from ._learner.laws import SAME
 from ._learner.learned import Learned
 from ._look import Replayed
 from ._models import MultiHead
 from ._models.values import with_values
-from ._multi import held_out_heads, learn_multi_head
+from ._multi import held_out_heads
 from ._multi.learned import LearnedMultiHead
-from ._oracle import Oracle, Wrapper
+from ._oracle import Oracle
+from ._oracle.one_number import OneNumber
 from ._vector import LearnedVector, NeedsScalarRoute, check_vector, learn_vector, learn_vector_attention
-
-ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
-
-
-@dataclass(frozen=True)
-class Exact(Learned):
-    """A head from answers that promise all their digits: another box makes its bounds wide, which is no excuse then."""
-
-    def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
-        values = np.abs(X @ self.model.v).reshape(len(X), -1).max(axis=1) + float(np.abs(self.model.bias).max())
-        return np.minimum(super().allowed(X, oracle), oracle.roundoff**ROUNDINGS * values)
-
-
-class OneNumber(Wrapper):
-    """A box whose answers hold one number each, whether in a row of their own or not."""
-
-    shape: tuple[int, ...] = ()  # of an answer
-
-    def __call__(self, X):
-        answers = self.inner(X)
-        self.shape = np.shape(answers)[1:]
-        return np.reshape(answers, len(X))
 
 
 def in_rows(learned: LearnedMultiHead) -> LearnedMultiHead:
@@ -74,22 +55,34 @@ def learn_head(oracle: Oracle, rng: np.random.Generator, rank: int | None = None
                 raise
     learned = learn_values(oracle, rng, rank, accuracy)
     strict = oracle.exact and accuracy is None and type(learned) is Learned
-    return Exact(**vars(learned)) if strict else learned
+    return replace(learned, strict=True) if strict else learned
 
 
 def learn_heads(oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None):
     """Any number of heads."""
     if outputs(oracle) == 1:
         box = OneNumber(oracle)
-        learned = learn_multi_head(box, rng, rank, accuracy)
+        learned = learn_sum(box, rng, rank, accuracy)
         return in_rows(learned) if box.shape else learned
     try:
         return learn_vector(oracle, rng, rank, accuracy)
     except NeedsScalarRoute as reason:
-        raise NotIdentifiable(
-            f"vector answers do not show these heads: {reason}; one output at a time may, "
-            "gh.ValueOracle(lambda X: f(X)[:, 0], dim=...)"
-        ) from reason
+        return learn_otherwise(oracle, rng, rank, accuracy, reason)
+    except AccuracyUnreachable as reason:
+        if accuracy is not None:
+            raise
+        return learn_otherwise(oracle, rng, rank, accuracy, reason)
+
+
+def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, reason: Exception) -> LearnedCombined:
+    """What all outputs together do not show, for that `reason`, one combination of them may."""
+    try:
+        return learn_combined(oracle, rng, rank, accuracy)
+    except BudgetExceeded:
+        raise
+    except GlassheadError as error:
+        error.add_note(f"Before that, all outputs at once did not show the heads either: {reason}")
+        raise
 
 
 def check_head(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
@@ -101,4 +94,6 @@ def check_head(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
 def check_heads(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
     if isinstance(learned, LearnedVector):
         return check_vector(oracle, learned, rng)
-    return held_out_heads(OneNumber(oracle), learned, rng)
+    if isinstance(learned, LearnedCombined):
+        return check_combined(oracle, learned, rng)
+    return learned.check or held_out_heads(OneNumber(oracle), learned, rng)

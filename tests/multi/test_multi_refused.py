@@ -8,7 +8,7 @@ from glasshead._multi import learn_multi_head
 from glasshead._oracle import Budgeted
 from tests.helpers import IMPOSTORS, Impostors
 
-from .layers import errors, layer, learned
+from .layers import changed, errors, layer, learned
 
 OTHERS = [name for name in IMPOSTORS if name not in ("two_heads", "nearly_one_head")]
 
@@ -34,8 +34,6 @@ def test_more_heads_than_can_be_isolated(heads):
 def test_nothing_to_see():
     with pytest.raises(gh.NotIdentifiable, match="v = 0"):
         learned(lambda X: np.full(len(X), 0.3), dim=8)
-    with pytest.raises(gh.NotConverged, match="plain mean"):
-        learned(lambda X: X.mean(axis=1) @ np.ones(8), dim=8)
     with pytest.raises(gh.NotConverged, match="dimension 1"):
         learned(gh.Attention([[1.0]], [1.0]))
 
@@ -67,6 +65,33 @@ def test_what_is_known_when_the_budget_is_spent(budget):
     assert oracle.queries <= budget
     assert ("v_sum" in caught.value.known) == (budget > 17)
     assert ("v" in caught.value.known) == (budget >= 300)
+
+
+@pytest.mark.parametrize("family", ["multi-head", "auto"])
+@pytest.mark.parametrize("mean", [0.0, 1.0])
+def test_what_is_still_needed_is_never_too_much(family, mean):
+    target = layer(10, 3, 3)
+    target = gh.MultiHead([*target.heads, gh.Attention(np.zeros((10, 10)), np.full(10, mean))], bias=target.bias)
+    truth = gh.recover(gh.ValueOracle(target), family=family).queries
+    told = []
+    for budget in range(50, truth, 100):
+        with pytest.raises(gh.BudgetExceeded) as caught:
+            gh.recover(gh.ValueOracle(target), family=family, budget=budget)
+        assert 0 < caught.value.needed <= truth - budget
+        told.append(budget + caught.value.needed)
+        if "heads" in caught.value.known:
+            assert told[-1] >= 3 * (2 * 10 + 10)  # three heads of rank 1 at least
+    assert told[-1] >= 0.7 * truth
+
+
+@pytest.mark.parametrize("factor", [2.0, -1.0])
+def test_errors_have_their_public_names(factor):
+    target = layer(16, 3, 4)
+    first = target.heads[0]
+    target = changed(target, 1, W=factor * first.W, key_bias=factor * first.key_bias)
+    with pytest.raises((gh.TargetMismatch, gh.NotConverged)) as caught:
+        gh.recover(gh.ValueOracle(target), family="multi-head")
+    assert type(caught.value) in (gh.TargetMismatch, gh.NotConverged)
 
 
 def test_a_box_that_is_less_accurate_than_promised():

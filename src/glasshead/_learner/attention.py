@@ -52,15 +52,20 @@ def _learn(oracle: Oracle, rng: np.random.Generator, rank: int | None, accuracy:
 def learn_key_bias(
     oracle: Oracle, values: Values, rng: np.random.Generator, known: dict, around: np.ndarray | None = None
 ) -> ValueMeter:
-    """A meter for W, with the key bias if there is one, of a head whose values are known."""
+    """A meter for W, with the key bias if there is one, of a head whose values are known.
+
+    It may stand in front of a network, if queries are to lie `around` some direction: then the laws of a plain head
+    hold as well as that network is known, and are not looked at.
+    """
+    alone = around is None
     oracle.stage = "looking for a key bias"
     meter = ValueMeter(oracle, values, keys=cone(values.v / np.linalg.norm(values.v), rng))
     present, unseen = look_for_key_bias(meter)
     if not present:
-        return without_key_bias(replace(meter, key_bias_error=unseen), rng)
-    meter = find_key_bias(meter, rng)
+        return without_key_bias(replace(meter, key_bias_error=unseen), rng, alone)
+    meter = find_key_bias(meter, rng, alone)
     known["key_bias"] = meter.key_bias
-    return with_key_bias(meter, rng, around)
+    return with_key_bias(meter, rng, around, alone)
 
 
 def read_W(meter: ValueMeter, rng, rank: int | None, accuracy: float | None) -> tuple[ValueMeter, Measured]:

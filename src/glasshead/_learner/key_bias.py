@@ -11,6 +11,7 @@ from .._meter.frame import Frame, cone
 from .._meter.lever import longest
 from .._meter.scale import PILOTS as LATER
 from .._meter.scale import TARGET, AlwaysSaturated, Pilot, find_scale
+from .mixture import FEWEST, check_mixture, mix
 
 DETECTIONS = 2
 HIDES = 1e3  # two random keys both see less than 1/HIDES of a typical share of the bias once in a million
@@ -40,14 +41,20 @@ def pilots_for(keys: Frame) -> int:
     return min(PILOTS, max(len(keys) // 6, min(4, len(keys))))
 
 
-def find_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
-    """The meter with its key bias filled in, at the scale where all d logits are near `SCORE`."""
+def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = True) -> ValueMeter:
+    """The meter with its key bias filled in, at the scale where all d logits are near `SCORE`.
+
+    Whether it is one head that answers `alone` is looked at on the way.
+    """
     zero, keys, oracle = np.zeros((1, meter.oracle.dim)), meter.keys, meter.oracle
     readings: dict[float, np.ndarray] = {}  # what the pilots at each scale saw of the bias
 
     def pilot(rho: float, count: int):
-        chosen = keys.vectors[rng.permutation(len(keys))[:count]]
-        interval = meter.read(zero, rho * chosen[None])
+        chosen = rho * keys.vectors[rng.permutation(len(keys))[:count]]
+        share = mix(chosen) if alone and len(chosen) >= FEWEST else 0.0
+        interval = meter.read(zero, chosen[None])
+        if share:
+            check_mixture(meter, zero[0], chosen, share, interval)
         readings[rho] = np.append(readings.get(rho, ()), interval[0][0] / rho)
         return interval
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._errors import Evidence, TargetMismatch
 from .._meter.lever import longest
+from .._meter.value import WEIGHT
 from .._meter.values import Values
 from .._oracle import Oracle
 from .noise import notice
@@ -14,7 +15,9 @@ from .straight import STRAIGHT
 ONE_TOKEN = "one token alone is answered by x.v + bias"
 SAME, COPIES = "the same query gets the same answer", "two copies of a token are answered like one"
 ORDER = "the order of the other tokens does not matter"
+MIXED = "a mixture of two keys has the mixture of their logits"
 ALL_HEADS = (SAME, COPIES, ORDER, STRAIGHT)  # however many of them there are
+ANY_RANK = (WEIGHT, MIXED)  # laws of one head that are about one query token, where the rank of W plays no role
 LOOSE = 1e-6  # of the values' size: these laws are about what the box is, not about its last digits
 
 

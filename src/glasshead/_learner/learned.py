@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -11,10 +11,15 @@ from .._models import Attention
 from .._oracle import Oracle
 from .._plan import information_limit
 
+ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
+
 
 @dataclass(frozen=True)
 class Learned:
-    """A head and how far each of its parameters may be off."""
+    """A head and how far each of its parameters may be off.
+
+    `strict` is for answers that promise all their digits: another box makes the bounds wide, which is no excuse then.
+    """
 
     model: Attention
     rank: int
@@ -23,6 +28,7 @@ class Learned:
     bound_key_bias: float
     bound_bias: float
     confidence: float
+    strict: bool = field(default=False, kw_only=True)
 
     caveat: ClassVar[str] = ""  # what cannot be known
     needed: ClassVar[str] = ""  # and what would make the bounds better, where that is more than the promise
@@ -63,4 +69,5 @@ class Learned:
         moved = half_range * np.minimum(2.0, np.expm1(np.minimum(2 * score, 700.0)))
         rounding = u * (2 * (d + 8) * longest * np.linalg.norm(head.v) + 16 * size)
         promise = (oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol)
-        return moved + longest * self.bound_v + self.bound_bias + promise + rounding
+        bounded = moved + longest * self.bound_v + self.bound_bias + promise + rounding
+        return np.minimum(bounded, u**ROUNDINGS * size) if self.strict else bounded

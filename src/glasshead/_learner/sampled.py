@@ -56,4 +56,6 @@ def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: Learned) -
     if rank == head.dim:
         rank, given = numerical_rank(np.linalg.svd(head.W, compute_uv=False), rank, bounds["bound"]), ""
     asked = f"a {CONFIDENCE:.0%} confidence interval{given} from the spread of {len(passes)} passes, no guarantee"
-    return Sampled(head, rank, **bounds, confidence=CONFIDENCE, quiet=quiet, asked=asked, lacking=lacking, one=one)
+    return Sampled(
+        head, rank, **bounds, confidence=CONFIDENCE, strict=False, quiet=quiet, asked=asked, lacking=lacking, one=one
+    )

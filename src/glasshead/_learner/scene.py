@@ -12,6 +12,7 @@ from .._meter.frame import Frame, cone, orthonormal, squeezed
 from .._meter.lever import largest_product, longest, split
 from .._meter.logit import Interval
 from .key_bias import SCORE, pilots_for, read_key_bias, scale_or_refuse
+from .mixture import FEWEST, check_mixture, mix
 
 OFFSET = 0.5  # rms of the logits that the key bias alone gives to keys squeezed along it
 TWICE = range(5, 17)  # in these dimensions the key bias is read again, with keys that hardly see it,
@@ -19,8 +20,11 @@ LONGER = 6.0  # and then these may be longer by this factor
 LEAN = 0.9  # times d^(-1/6), how far queries lean to one side where a key bias may hide: gives the least bound
 
 
-def without_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
-    """Only the product `rho kappa` matters to the scores: a few pilots find it, the lever splits it."""
+def without_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = True) -> ValueMeter:
+    """Only the product `rho kappa` matters to the scores: a few pilots find it, the lever splits it.
+
+    Whether it is one head that answers `alone` is looked at on the way.
+    """
     oracle = meter.oracle
     meter = replace(meter, queries=orthonormal(oracle.dim, rng) if oracle.exact else unmoved(meter, rng))
 
@@ -28,7 +32,7 @@ def without_key_bias(meter: ValueMeter, rng: np.random.Generator) -> ValueMeter:
         return meter.at(*split(product, oracle, meter.values))
 
     def pilot(product: float, count: int):
-        return pilot_scores(at(product), count, rng)
+        return pilot_scores(at(product), count, rng, alone)
 
     return at(scale_or_refuse(meter, pilot, largest_product(oracle), pilots=pilots_for(meter.keys)))
 
@@ -41,17 +45,30 @@ def unmoved(meter: ValueMeter, rng: np.random.Generator) -> Frame:
     return cone(axis, rng, lean=float(max(1 / np.sqrt(d), LEAN / d ** (1 / 6))))
 
 
-def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator) -> Interval:
-    """Logits of random keys and queries of the frames, less what the key bias gives them."""
-    a = meter.rho * meter.keys.vectors[rng.integers(len(meter.keys), size=count)]
+def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator, alone: bool) -> Interval:
+    """Logits of random keys and queries of the frames, less what the key bias gives them.
+
+    Where there are enough, and one head should answer `alone`, three of them are for telling whether it does.
+    """
+    chosen, law = rng.integers(len(meter.keys), size=count), alone and count >= FEWEST
+    if law:
+        chosen[1] = (chosen[0] + 1) % len(meter.keys)
+    a = meter.rho * meter.keys.vectors[chosen]
     q = meter.kappa * meter.queries.vectors[rng.integers(len(meter.queries), size=count)]
+    share = 0.0
+    if law:
+        q[1:FEWEST], share = q[0], mix(a)
+    s, lo, hi = logits = meter.read(q, a[:, None])
+    if law:
+        check_mixture(meter, q[0], a, share, logits)
     offset = 0.0 if meter.key_bias is None else (a @ meter.key_bias)[:, None]
-    s, lo, hi = meter.read(q, a[:, None])
     slack = meter.rho * meter.key_bias_error
     return s - offset, lo - offset - slack, hi - offset + slack
 
 
-def with_key_bias(meter: ValueMeter, rng: np.random.Generator, around: np.ndarray | None = None) -> ValueMeter:
+def with_key_bias(
+    meter: ValueMeter, rng: np.random.Generator, around: np.ndarray | None = None, alone: bool = True
+) -> ValueMeter:
     """Keys shortened along the bias, so that they can be long elsewhere; queries in a cone, so that the error of the
     bias, the same in every column, lands in one direction of d: that of `around`, or one that the values do not see."""
     assert meter.key_bias is not None
@@ -69,7 +86,7 @@ def with_key_bias(meter: ValueMeter, rng: np.random.Generator, around: np.ndarra
         meter = read_key_bias(meter, rho)
 
     def pilot(kappa: float, count: int):
-        return pilot_scores(meter.at(rho, kappa), count, rng)
+        return pilot_scores(meter.at(rho, kappa), count, rng, alone)
 
     return meter.at(rho, scale_or_refuse(meter, pilot, longest(oracle) - rho, pilots=pilots_for(meter.keys)))
 

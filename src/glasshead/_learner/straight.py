@@ -22,15 +22,22 @@ SAFETY = 3.0  # evenly spread noise has 1.7 times its standard deviation at most
 
 
 def explained(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator) -> TargetMismatch:
-    """The same mismatch, or one that says which promise would let this box pass: 8 `RAYS` queries, if it made none."""
+    """The same mismatch, or one that says which promise would let this box pass, if it made none: 3 `RAYS` queries, and
+    5 more where these are not straight."""
     if not oracle.exact or oracle.answers != "value" or mismatch.evidence is None:
         return mismatch
     long = min(LONG, longest(oracle))
     try:
-        short, far, close, size = roughness(oracle, long / LONG, long, rng)
+        rays = rng.standard_normal((RAYS, oracle.dim))
+        rays *= long / np.linalg.norm(rays, axis=1, keepdims=True)
+        ends, close = roughness(oracle, rays, CLOSE)
+        size = float(np.sqrt(np.mean(ends**2)))
+        if close <= 8 * (oracle.dim + 8) * oracle.roundoff * size:
+            return mismatch
+        (_, far), (_, short) = roughness(oracle, rays, FAR, ends), roughness(oracle, rays / LONG, FAR)
     except BudgetExceeded:
         return mismatch
-    if close <= 8 * (oracle.dim + 8) * oracle.roundoff * size or close * BEND < far:
+    if close * BEND < far:
         return mismatch
     constant = short * GROWS > close
     level = max(short, close) if constant else close / size
@@ -42,20 +49,13 @@ def explained(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator
     return TargetMismatch(f"{what}; then promise {promise} to go on", evidence, mismatch.best)
 
 
-def roughness(oracle: Oracle, short: float, long: float, rng: np.random.Generator) -> tuple[float, float, float, float]:
-    """The noise that would explain the second differences on short rays, on long ones, and close together there; and
-    the size of the answers on long ones."""
-    rays = rng.standard_normal((RAYS, oracle.dim))
-    rays /= np.linalg.norm(rays, axis=1, keepdims=True)
-    marks = np.array([1, 1 - FAR, 1 - 2 * FAR, 1 - CLOSE, 1 - 2 * CLOSE])
-    on_long = np.stack([oracle(long * mark * rays[:, None]) for mark in marks])
-    on_short = np.stack([oracle(short * mark * rays[:, None]) for mark in marks[:3]])
-    noises = (bend(on_short), bend(on_long[:3]), bend(on_long[[0, 3, 4]]))
-    return *noises, float(np.sqrt(np.mean(on_long[0] ** 2)))
-
-
-def bend(answers: np.ndarray) -> float:
-    return float(np.sqrt(np.mean((answers[0] - 2 * answers[1] + answers[2]) ** 2) / 6))
+def roughness(
+    oracle: Oracle, rays: np.ndarray, spacing: float, ends: np.ndarray | None = None
+) -> tuple[np.ndarray, float]:
+    """The answers at the ends of rays, and the noise that would explain the second differences next to them."""
+    ends = oracle(rays[:, None]) if ends is None else ends
+    near, further = (oracle((1 - steps * spacing) * rays[:, None]) for steps in (1, 2))
+    return ends, float(np.sqrt(np.mean((ends - 2 * near + further) ** 2) / 6))
 
 
 def round_number(x: float) -> float:

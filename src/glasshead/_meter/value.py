@@ -25,6 +25,7 @@ from .shared import Errors, Readings, one_after_the_other, split_errors
 from .values import Values
 from .visible import inside, pairs
 
+WEIGHT = "an attention weight lies between 0 and 1"
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 BATCH = 2**15  # scores asked for between two looks at what is known
 CAREFUL = 64  # columns up to which each is tested for adding anything to those before it
@@ -215,7 +216,7 @@ class ValueMeter:
     def _refuse(self, impossible, alpha, X) -> NoReturn:
         where = np.flatnonzero(impossible)[0]
         evidence = Evidence(
-            "an attention weight lies between 0 and 1",
+            WEIGHT,
             X[where],
             "expected an answer between those of its two tokens",
             f"one that asks for a weight of {alpha.reshape(-1)[where]:.6g}",

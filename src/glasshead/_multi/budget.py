@@ -1,19 +1,21 @@
-"""How many queries several heads take, from what is known half-way."""
+"""How many queries several heads take at least, from what is known half-way."""
 
 from __future__ import annotations
-
-from statistics import median
 
 import numpy as np
 
 from .._plan import information_limit
 
-USUAL = 60  # queries per head beyond one per parameter: jumps, pilots, the search for the rank
+USUAL = 60  # queries per head beyond one per parameter: jumps, pilots, the search for the rank; rarely fewer
 
 
-def still_needed(known: dict, dim: int) -> int:
-    """About how many queries the whole recovery takes: at least so many heads, of ranks like those seen so far."""
-    heads = len(known.get("v", "1"))
-    ranks = [np.linalg.matrix_rank(W, tol=1e-9 * np.linalg.norm(W)) for W in known.get("W", {}).values()]
-    rank = max(1, int(median(ranks))) if ranks else 1
-    return heads * (information_limit(dim, rank) + USUAL) + dim
+def still_needed(known: dict, dim: int, columns: int = 0) -> int:
+    """A lower estimate of all queries together: heads that were not counted yet may be only one, and those not looked
+    at yet have the lowest rank of those that were, or 1. So many `columns` are known of the head being read."""
+    ranks = [int(np.linalg.matrix_rank(W, tol=1e-9 * np.linalg.norm(W))) for W in known.get("W", {}).values()]
+    begun = [columns - 1] * (columns > 1)  # one of them may be the key bias
+    unseen = min(ranks or begun, default=1)
+    ranks += begun
+    ranks += [unseen] * (known.get("heads", 1) - len(ranks))
+    mean = 2 * dim if "mean" in known else 0
+    return dim + mean + sum(information_limit(dim, rank) + USUAL for rank in ranks)

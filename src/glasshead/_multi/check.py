@@ -14,37 +14,45 @@ REFUSED = 1e-6  # of the largest answer: past this the box is something else
 PROMISED = 100.0  # times the promised error of an answer
 DIGITS = 1700.0  # times the precision, where that is more: 1e-4 for float32
 SCORES = 4.0  # about the largest at the length of tokens chosen: errors of W show that much larger
+APART = 8.0  # heads whose typical tokens differ by more are checked with tokens of their own
 USUAL = 1e6, 3e-5  # times the precision, and at most: heads neither crowded nor alike agree at least so well
 
 
 def held_out_heads(oracle: Oracle, learned: LearnedMultiHead, rng: np.random.Generator) -> HeldOut:
     """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more."""
     oracle.stage = "checking on fresh queries"
-    size = typical_token(learned, longest(oracle))
+    sizes = typical_tokens(learned, longest(oracle))
     asked, answers, expected = [], [], []
     for length in LENGTHS:
-        X = size * unit_scale(rng.standard_normal((min(EACH, length), length, oracle.dim)))
+        turn = np.arange(len(asked), len(asked) + min(EACH, length)) % len(sizes)
+        X = sizes[turn, None, None] * unit_scale(rng.standard_normal((len(turn), length, oracle.dim)))
         asked += list(X)
         answers += oracle(X).tolist()
         expected += np.ravel(learned.model(X)).tolist()
     again = float(oracle(asked[-1][None])[0])
-    off, largest = np.abs(np.subtract(answers, expected)), float(np.abs(answers).max())
-    residual = float(off.max() / largest) if largest > 0 else float(off.max())
+    off, largest = np.abs(np.subtract(answers, expected)), largest_in_turn(answers, len(sizes))
+    residual = float(np.max(off / np.where(largest > 0, largest, 1.0)))
     evidence = None
     allowed = refused(oracle, learned) * largest + PROMISED * (oracle.tolerance + oracle.rtol * largest)
-    if off.max() > allowed:
-        worst = int(off.argmax())
-        law, close = "the recovered heads predict fresh answers", f"expected {expected[worst]:.9g} within {allowed:.2g}"
-        evidence = Evidence(law, asked[worst], close, f"{answers[worst]:.9g}")
-    if abs(again - answers[-1]) > allowed:
-        close = f"expected {answers[-1]:.9g} again, within {allowed:.2g}"
+    if np.any(off > allowed):
+        worst = int(np.argmax(off - allowed))
+        law, close = "the recovered heads predict fresh answers", f"{expected[worst]:.9g} within {allowed[worst]:.2g}"
+        evidence = Evidence(law, asked[worst], f"expected {close}", f"{answers[worst]:.9g}")
+    if abs(again - answers[-1]) > allowed[-1]:
+        close = f"expected {answers[-1]:.9g} again, within {allowed[-1]:.2g}"
         evidence = Evidence("the same query gets the same answer", asked[-1], close, f"{again:.9g}")
     return HeldOut(residual, evidence, words(residual, oracle))
 
 
+def largest_in_turn(answers: list[float], turns: int) -> np.ndarray:
+    """For each answer the largest of those to tokens of the same length."""
+    size = np.abs(answers)
+    return np.array([size[i % turns :: turns].max() for i in range(len(size))])
+
+
 def refused(oracle: Oracle, learned: LearnedMultiHead) -> float:
     """The largest error of an answer, over the largest answer, that a sum of heads may have."""
-    size = float(np.median([head.W_norm for head in learned.model.heads]))
+    size = float(np.median([head.W_norm for head in choosy(learned)] or 0.0))
     asked = (learned.accuracy or 0.0) / size if size > 0 else 0.0
     return max(REFUSED, DIGITS * oracle.roundoff, SCORES * asked)
 
@@ -59,8 +67,17 @@ def words(residual: float, oracle: Oracle) -> str:
     )
 
 
-def typical_token(learned: LearnedMultiHead, reach: float) -> float:
-    """The token length at which the scores of a typical head differ by a few units."""
-    heads = learned.model.heads
-    sizes = [suited_length(head.dim, head.W_norm, float(np.linalg.norm(head.key_bias))) for head in heads]
-    return float(min(np.median(sizes), reach))
+def typical_tokens(learned: LearnedMultiHead, reach: float) -> np.ndarray:
+    """The token length at which the scores of a typical head differ by a few units; several, where heads differ so much
+    that one length would leave some of them asleep or saturated. The mean has none, so that any will do."""
+    heads = choosy(learned)
+    sizes = np.sort([suited_length(head.dim, head.W_norm, float(np.linalg.norm(head.key_bias))) for head in heads])
+    if len(sizes) == 0:
+        return np.array([1.0, reach]).clip(max=reach)
+    groups = np.split(sizes, np.flatnonzero(np.diff(np.log(sizes)) > np.log(APART)) + 1)
+    return np.minimum([np.median(group) for group in groups], reach)
+
+
+def choosy(learned: LearnedMultiHead) -> list:
+    """The heads that prefer some token to another."""
+    return [head for head in learned.model.heads if head.W_norm > 0 or head.has_key_bias]

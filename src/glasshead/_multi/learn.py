@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._errors import BudgetExceeded, TargetMismatch
-from .._models import MultiHead
+from .._errors import BudgetExceeded, NotConverged, TargetMismatch
+from .._models import Attention, MultiHead
 from .._oracle import Oracle
 from .box import Box, open_box
 from .budget import still_needed
@@ -20,13 +20,15 @@ from .complete import complete
 from .heads import head_from
 from .isolate import IsolatedHead, isolated
 from .learned import LearnedMultiHead
+from .mean import without_mean
 from .part import Part, read_part
 from .refine import WORTH, check_expected, expected, refined, with_values
 from .room import Room, make_room
 from .scales import Sizes, scaled
-from .values import NoSigns, Values, read_values
+from .values import NoSigns, Values, best_circle, read_values
 
 FAINT = 100.0  # times the usual error: a head that is known that much worse is worth a word
+MEAN = "one that takes the mean of the tokens, as copies of very long keys show"
 ATTEMPTS = 3  # two jumps may fall together on one circle; on the next they will not
 
 
@@ -40,22 +42,30 @@ def learn_multi_head(
     largest `||W_hat - W||_F` that matters.
     """
     known: dict = {}
+    before = oracle.queries
     try:
         return _learn(oracle, rng, rank, accuracy, known)
     except BudgetExceeded as error:
+        least = still_needed(known, oracle.dim, len(error.known.get("b", ())))
         error.known = known
-        error.needed = max(error.needed, still_needed(known, oracle.dim) - error.budget)
+        error.needed = max(error.needed, least - (oracle.queries - before))
         raise
 
 
 def _learn(oracle: Oracle, rng, rank: int | None, accuracy: float | None, known: dict) -> LearnedMultiHead:
+    if oracle.dim < 2:
+        raise NotConverged("in dimension 1 all heads turn on at the same keys, so they cannot be told apart")
     oracle.stage = "reading the sum of all v"
     box = open_box(oracle, rng)
     known |= {"bias": box.bias, "v_sum": box.total}
     heads, failed = 0, None
     for _ in range(ATTEMPTS):
         try:
-            values = read_values(box, rng)
+            circle, jumps = best_circle(box, rng)
+            known["heads"] = len(jumps)
+            box = without_mean(circle, jumps, rng)
+            known |= {} if box.mean is None else {"mean": box.mean}
+            values = read_values(box, circle, jumps, rng)
             if failed is not None and len(values) <= heads:
                 break  # another circle shows no more heads: what was taken for one head is none
             heads = len(values)
@@ -64,13 +74,15 @@ def _learn(oracle: Oracle, rng, rank: int | None, accuracy: float | None, known:
         except (TargetMismatch, NoSigns) as error:
             failed = error
     assert failed is not None
-    raise failed
+    raise NotConverged(str(failed)) if isinstance(failed, NoSigns) else failed
 
 
 def take_apart(
     box: Box, values: Values, rng, rank: int | None, accuracy: float | None, known: dict
 ) -> LearnedMultiHead:
-    box = replace(box, loud=float(np.linalg.norm(values.v)))
+    if len(values) == 0:
+        return mean_alone(box)
+    box = replace(box, loud=loudness(box, values))
     room, meters = make_meters(box, values, rng)
     parts = []
     for h, meter in enumerate(meters):
@@ -80,6 +92,11 @@ def take_apart(
     box.oracle.stage = "reading what lies along the others' values"
     factors = [complete(box, room, parts, h, rng, accuracy or 0.0) for h in range(len(parts))]
     return replace(assembled(box, room, parts, factors), accuracy=accuracy)
+
+
+def loudness(box: Box, values: Values) -> float:
+    mean = 0.0 if box.mean is None else float(np.linalg.norm(box.mean))
+    return float(np.hypot(np.linalg.norm(values.v), mean))
 
 
 def make_meters(box: Box, values: Values, rng: np.random.Generator) -> tuple[Room, list[IsolatedHead]]:
@@ -101,9 +118,22 @@ def assembled(box: Box, room: Room, parts: list[Part], factors: list) -> Learned
         head_from(left, rows, part.meter, v)
         for (left, rows), part, v in zip(factors, parts, room.values.v, strict=True)
     ]
-    model = MultiHead([head for head, _ in made], bias=box.bias)
-    ranks = tuple(rank for _, rank in made)
-    return LearnedMultiHead(model, ranks, min(part.confidence for part in parts), words(model, ranks, room))
+    heads, ranks = [head for head, _ in made], tuple(rank for _, rank in made)
+    said = words(MultiHead(heads, bias=box.bias), ranks, room)
+    if box.mean is not None:
+        heads, ranks, said = [*heads, mean_head(box.mean)], (*ranks, 0), f"{said}, beside {MEAN}"
+    return LearnedMultiHead(MultiHead(heads, bias=box.bias), ranks, min(part.confidence for part in parts), said)
+
+
+def mean_alone(box: Box) -> LearnedMultiHead:
+    """The box of one head that takes the mean: its v is the sum of all v, which is known best."""
+    assert box.mean is not None
+    model = MultiHead([mean_head(box.total + box.mean)], bias=box.bias)
+    return LearnedMultiHead(model, (0,), 1.0, f"1 head, {MEAN}")
+
+
+def mean_head(v: np.ndarray) -> Attention:
+    return Attention(np.zeros((len(v), len(v))), v)
 
 
 def words(model: MultiHead, ranks: tuple[int, ...], room: Room) -> str:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .._check import HeldOut
 from .._models import MultiHead
 from .._oracle import Oracle
 from .._plan import information_limit
@@ -22,6 +23,7 @@ class LearnedMultiHead:
     confidence: float
     words: str
     accuracy: float | None = None  # that was asked for
+    check: HeldOut | None = None  # where the learner had to look already whether fresh answers agree
     bound: None = None
     bound_v: None = None
 

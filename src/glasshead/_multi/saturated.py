@@ -11,21 +11,25 @@ from .._meter.lever import longest
 from .._types import Float
 from .box import SAFETY, Box
 
+CHORDS = 1 / 16  # of the longest token, the keys' length: chords reach several times further
 QUERY = 2.0  # the query token's length, over that of the keys, at most
 
 
 class Saturated:
     """F at one query token q, per unit of the keys' length. Remembers the largest value seen: errors go with it."""
 
-    def __init__(self, box: Box, q: Float[np.ndarray, " d"]):
+    def __init__(self, box: Box, q: Float[np.ndarray, " d"], share: float = CHORDS):
         self.box = box
-        self.length = longest(box.oracle) / 16  # chords reach several times further
+        self.length = longest(box.oracle) * share
         self.q = q * min(1.0, QUERY * self.length / float(np.linalg.norm(q)))
-        self.largest = float(np.linalg.norm(box.total)) / np.sqrt(box.dim)
+        seen = float(np.linalg.norm(box.total)) + (0.0 if box.mean is None else float(np.linalg.norm(box.mean)))
+        self.largest = seen / np.sqrt(box.dim)
 
-    def __call__(self, Z: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
-        """The keys as they were sent, and F there."""
-        sent, y = self.box.ask(self.length * Z, self.q)
+    def __call__(
+        self, Z: Float[np.ndarray, "n d"], copies: int = 1
+    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+        """The keys as they were sent, and F there, with so many copies of each key."""
+        sent, y = self.box.ask(self.length * Z, self.q, copies)
         self.largest = max(self.largest, float(np.abs(y).max(initial=0.0)) / self.length)
         return sent / self.length, y / self.length
 

@@ -51,7 +51,7 @@ def shortest(walls: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"] | None:
     target = np.zeros(len(system))
     target[-1] = 1.0
     weights, residual = nnls(system, target)
-    if residual <= FEASIBLE:
-        return None
     left = system @ weights - target
+    if residual <= FEASIBLE or left[-1] >= 0:
+        return None
     return Q @ (-left[:-1] / left[-1]) / scale

@@ -21,6 +21,7 @@ AGAIN = (
     3  # circles more, where tokens may not be that long: heads are smeared out, which hurts more on some than others
 )
 ROOMY = 0.02  # an arc so much narrower than usual is reason enough for another circle
+PLAUSIBLE = 4.0  # times the error: what may be left of all v where a mean explains everything
 ONE, UNSIGNED = 1e-3, 0.3  # how far a coefficient should be from ±1 at most, and where its sign says nothing
 
 
@@ -35,13 +36,17 @@ class Values:
         return len(self.v)
 
 
-def read_values(box: Box, rng: np.random.Generator) -> Values:
-    """The number of heads and their v: d queries per head, and a few dozen more."""
-    circle, jumps = best_circle(box, rng)
+def read_values(box: Box, circle: Circle, jumps: list[Gap], rng: np.random.Generator) -> Values:
+    """v of every head that jumps on the circle: d queries per head, and a few dozen more.
+
+    The circle may still be that of a box with a head that takes the mean, which adds the same to all slopes.
+    """
+    error = np.sqrt(box.dim) * (circle.face.noise + box.unsure)
     if len(jumps) == 0:
-        refuse_silent(box, circle)
+        check_silent(box, error)
+        return Values(np.empty((0, box.dim)), np.empty(0))
     if len(jumps) == 1:
-        return Values(box.total[None].copy(), np.array([np.sqrt(box.dim) * circle.face.noise]))
+        return Values(box.total[None].copy(), np.array([error]))
     box.oracle.stage = "reading v of every head"
     g, errors = slopes(circle, jumps, rng)
     return signed(box, np.diff(g, axis=0), np.hypot(errors[:-1], errors[1:]))
@@ -100,14 +105,17 @@ def signed(box: Box, changes: np.ndarray, errors: np.ndarray) -> Values:
     return Values(np.sign(coefficients)[:, None] * changes, errors)
 
 
-def refuse_silent(box: Box, circle: Circle) -> NoReturn:
-    if np.linalg.norm(box.total) <= np.sqrt(box.dim) * circle.face.noise:
+def check_silent(box: Box, error: float) -> None:
+    """Where no head jumps, one that takes the mean has to explain everything."""
+    if box.mean is not None and np.linalg.norm(box.total) <= PLAUSIBLE * error:
+        return
+    if box.mean is None and np.linalg.norm(box.total) <= error:
         raise NotIdentifiable(
             "v = 0 for every head: no answer depends on any token, so no learner could read W from them"
         )
     raise NotConverged(
-        "no head prefers any token to another (every W and key bias is 0, or too small to show with the longest "
-        "tokens): answers are those of a plain mean of the tokens"
+        "no head prefers any token to another, as far as the longest tokens show, but answers are not those of a plain "
+        "mean of the tokens either: some W or key bias is too small to be seen"
     )
 
 
@@ -127,5 +135,5 @@ def refuse_signs(coefficients: np.ndarray) -> NoReturn:
     raise NoSigns(
         f"{len(coefficients)} jumps were found, but the values read from them do not add up to those of one token "
         f"alone (a coefficient should be 1 or -1 and is {worst:.3g}): there are heads with parallel values or with "
-        "proportional W, which hide behind each other, or one with W = 0 and no key bias, which never jumps"
+        "proportional W, which hide behind each other"
     )

@@ -1,0 +1,85 @@
+"""`family="auto"`: several heads are noticed before W is read, and one head is never taken for several."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import glasshead as gh
+from glasshead._learner import mixture
+from glasshead._learner.laws import ANY_RANK
+
+from .helpers import head
+from .multi.layers import layer
+
+SIZES = [(8, 2, 2), (16, 3, 4), (32, 4, 8), (16, 2, 16), (16, 5, 1)]
+
+
+@pytest.mark.parametrize(("dim", "heads", "rank"), SIZES)
+@pytest.mark.parametrize("biases", [False, True])
+def test_several_heads_are_noticed_before_W_is_read(dim, heads, rank, biases):
+    target = layer(dim, heads, rank, seed=2, biases=biases)
+    several = gh.recover(gh.ValueOracle(target), family="multi-head")
+    found = gh.recover(gh.ValueOracle(target))
+    assert found.heads == heads
+    assert found.queries <= several.queries + dim + 56
+    assert "one head does not explain it" in found.reason
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_evidence_is_about_one_query_token(seed):
+    target = layer(12, 2, 3, seed=seed, biases=seed % 2 == 0)
+    oracle = gh.ValueOracle(target)
+    with pytest.raises(gh.TargetMismatch) as caught:
+        gh.recover(oracle, family="attention", seed=seed)
+    assert caught.value.evidence is not None
+    assert caught.value.evidence.law in ANY_RANK
+    assert oracle.queries <= 2 * 12 + 48
+
+
+@pytest.mark.parametrize("rank", [4, 6])
+def test_a_rank_may_be_that_of_several_heads(rank):
+    target = layer(16, 3, 4, seed=1)
+    found = gh.recover(gh.ValueOracle(target), rank=rank)
+    assert found.rank == (4, 4, 4)
+    assert gh.distance(found.model, target) < 1e-9
+
+
+@pytest.mark.parametrize("key_bias", [None, 1.0])
+def test_one_head_of_a_higher_rank_is_not_taken_for_several(key_bias):
+    target = head(16, key_bias=key_bias)
+    oracle = gh.ValueOracle(target)
+    with pytest.raises(gh.TargetMismatch, match="or its rank is above rank=3") as caught:
+        gh.recover(oracle, rank=3)
+    assert oracle.queries <= gh.plan(16, rank=3, biases=True) + 48
+    assert 'family="multi-head"' in caught.value.__notes__[0]
+
+
+def test_several_heads_of_a_higher_rank_are_refused_as_such():
+    with pytest.raises(gh.TargetMismatch, match=r"not a sum of attention heads.* rank is above rank=1") as caught:
+        gh.recover(gh.ValueOracle(layer(12, 2, 4)), rank=1)
+    assert not hasattr(caught.value, "__notes__")
+
+
+PROMISES = {
+    "exact": lambda f, d: gh.ValueOracle(f),
+    "tolerance": lambda f, d: gh.ValueOracle(gh.defences.noisy(f, 1e-4), dim=d, tolerance=1e-4),
+    "rounded": lambda f, d: gh.ValueOracle(gh.defences.rounded(f, 3), dim=d, tolerance=0.5e-3),
+    "rtol": lambda f, d: gh.ValueOracle(lambda X: f(X) * (1 + 1e-3 * np.sin(1e6 * f(X))), dim=d, rtol=1e-3),
+    "float32": lambda f, d: gh.ValueOracle(lambda X: f(X).astype(np.float32), dim=d),
+    "float16": lambda f, d: gh.ValueOracle(gh.defences.half(f), dim=d),
+    "bfloat16": lambda f, d: gh.ValueOracle(gh.defences.bfloat16(f), dim=d),
+    "max_norm": lambda f, d: gh.ValueOracle(f, max_norm=3.0),
+}
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+@pytest.mark.parametrize("W", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("key_bias", [None, 1.0])
+def test_one_head_never_looks_like_several(promise, W, key_bias, monkeypatch):
+    monkeypatch.setattr(mixture, "CLEARLY", 0.0)  # so that the intervals alone decide
+    for seed in range(1 if promise == "bfloat16" else 3):
+        target = head(5 + 2 * seed, W=W, key_bias=key_bias, bias=0.1, seed=seed)
+        with contextlib.suppress(gh.AccuracyUnreachable, gh.OracleError):  # W is not determined, or answers overflow
+            found = gh.recover(PROMISES[promise](target, target.dim), seed=seed)
+            assert found.heads == 1
