@@ -22,6 +22,7 @@ TRIALS, SEEDS = 50, 10
 THREE = (4, 4, 4)
 RIGHT = 1e-3  # a head counts as found when neither W nor v is further off
 AT_LEAST = {1e-5: 48, 1e-3: 40}  # of 50: the promise, for every kind of matrices
+CROWDED = 48, 4  # the dimension and the rank at which ours and theirs are compared
 SEPARATED = 4  # heads that the interpolation is to find, as far as double precision goes
 KINDS = {"Gaussian": cases.dense_blocks, "Hessians": cases.hessian_blocks}
 Progress = Callable[[int, int, str], None]
@@ -79,20 +80,20 @@ def sizes() -> Iterator[Row]:
         yield row | {"known bases": median([cases.known_bases(target) for target in boxes])}
 
 
-def interpolation() -> Iterator[Row]:
+def interpolation(dim: int, rank: int | None, most: int, samples: tuple[int, ...]) -> Iterator[Row]:
     """Heads that rational interpolation over repetitions tells apart."""
-    for H, samples in product(range(1, 9), (2, 4)):
+    for H, times in product(range(1, most + 1), samples):
         right, refused, queries = [], 0, 0
         for seed in range(5):
-            target = MultiHead.random(12, H, seed=seed)
+            target = MultiHead.random(dim, H, rank=rank, seed=seed)
             oracle = ValueOracle(target)
             try:
-                found = rational_interpolation(oracle, H, samples=samples * H)
+                found = rational_interpolation(oracle, H, samples=times * H)
             except NotConverged as error:
                 found, refused = error.best, refused + 1
             right.append(int(np.sum(cases.head_errors(found.model, target) <= RIGHT)))
             queries = oracle.queries
-        yield {"heads": H, "samples": samples * H, "right": right, "refused": refused, "queries": queries}
+        yield {"heads": H, "samples": times * H, "right": right, "refused": refused, "queries": queries}
 
 
 def median(errors: list[float]) -> float | None:
@@ -120,7 +121,8 @@ PARTS: dict[str, Callable[[], Iterable[Row]]] = {
     "tilt": lambda: routes(
         "tilt", [1e-9, 1e-7, 1e-5, 1e-3, 1e-1], lambda x, seed: cases.route(cases.box(12, 3, tilt=x, seed=seed))
     ),
-    "interpolation": interpolation,
+    "interpolation": lambda: interpolation(12, None, 8, (2, 4)),
+    "interpolation, crowded": lambda: interpolation(*CROWDED, 7, (4,)),
 }
 
 

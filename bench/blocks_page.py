@@ -8,7 +8,7 @@ from typing import Any
 
 from glasshead._blockdiag.noise import CEILING
 
-from .blocks import SEEDS, TRIALS, load
+from .blocks import CROWDED, SEEDS, TRIALS, load
 from .sensing.table import markdown
 
 PAGE = Path(__file__).parent.parent / "docs" / "hessian-route.md"
@@ -96,6 +96,10 @@ full rank, five boxes each: how many heads are right to 1e-3, with as many ratio
 
 {interpolation}
 
+The same at d = {crowded_d}, rank {crowded_r}, with twice as many ratios as unknowns:
+
+{crowded}
+
 In double precision the values of a sum of sigmoids do not hold the poles of many: most boxes with {separated} heads
 are read, and none with {lost} or more. `NotConverged` says so.
 """
@@ -147,7 +151,9 @@ def page() -> str:
     tables = {name: routes(result[name]) for name in names}
     own = {"noise": noise, "alike": alike, "interpolation": interpolation}
     tables |= {name: table(result[name]) for name, table in own.items()}
-    return TEXT.format(trials=TRIALS, ceiling=CEILING, **ends(result["interpolation"]), **tables)
+    tables["crowded"] = interpolation(result["interpolation, crowded"])
+    size = dict(zip(("crowded_d", "crowded_r"), CROWDED, strict=True))
+    return TEXT.format(trials=TRIALS, ceiling=CEILING, **size, **ends(result["interpolation"]), **tables)
 
 
 def ends(rows: list[Row]) -> dict[str, int]:

@@ -16,7 +16,20 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import glasshead as gh
 
-from . import accuracy, any_network, blocks, memory, multi_head, noise, overhead, relu, signs, transformer, vector
+from . import (
+    accuracy,
+    any_network,
+    blocks,
+    memory,
+    multi_head,
+    noise,
+    overhead,
+    relu,
+    signs,
+    together,
+    transformer,
+    vector,
+)
 
 RESULTS = Path(__file__).parent / "results"
 BENCHES = {
@@ -30,6 +43,7 @@ BENCHES = {
     "any_network": any_network,
     "multi_head": multi_head,
     "vector": vector,
+    "together": together,
     "blocks": blocks,
 }
 

@@ -12,6 +12,7 @@ from bench import (
     multi_head_page,
     noise,
     signs,
+    together,
     transformer,
     transformer_page,
     vector,
@@ -27,6 +28,7 @@ MEASURED = {
     "any_network": any_network,
     "multi_head": multi_head,
     "vector": vector,
+    "together": together,
 }
 
 
@@ -62,6 +64,7 @@ def test_an_error_above_its_limit_is_marked_on_the_page(error, monkeypatch):
         (multi_head_page, "multi_head", lambda r: r["median_ratio"].update({"32,4,8": 1.23})),
         (multi_head_page, "multi_head", lambda r: r["minilm"][0].update(v=2e-12)),
         (multi_head_page, "multi_head", lambda r: r["float32"][0].update(W=2e-3)),
+        (multi_head_page, "together", lambda r: r["hidden"][0].update(error=2e-8)),
         (multi_head_page, "vector", lambda r: r["published"][0].update(queries=2501)),
         (multi_head_page, "vector", lambda r: r["one_head"][0].update(W=2e-9)),
     ],
@@ -101,6 +104,9 @@ def test_what_misses_its_limit_is_marked_where_it_stands(page, name, spoil, monk
         ("multi_head", lambda r: r["float32"][0].update(W=2e-3), "float32, silently wrong"),
         ("multi_head", lambda r: [row.update(W=1.0) for row in r["crowded"]], "fewer than 24 heads"),
         ("multi_head", lambda r: r["alike"][0].update(equivalent=False), "alike: "),
+        ("together", lambda r: r["hidden"][0].update(error=2e-8), "off by 2.0e-08"),
+        ("together", lambda r: r["float32"].update(error=2e-3), "float32: off by 2.0e-03"),
+        ("together", lambda r: r["crowded"][0].update(recovered=0), "0 of "),
         ("vector", lambda r: r["published"][0].update(queries=2501), "2501 queries > 2500"),
         ("vector", lambda r: r["one_head"][0].update(W=2e-9), "error 2e-09 > 1e-09"),
     ],

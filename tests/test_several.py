@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
+from glasshead._errors import Evidence
+from glasshead._learner.straight import explained
 
 from .helpers import Impostors
 
@@ -89,3 +91,31 @@ def test_a_recovery_of_several_heads_comes_back_from_a_folder(tmp_path):
 def test_a_transformer_has_one_output():
     with pytest.raises(ValueError, match="expected one number per answer for family 'transformer'"):
         gh.recover(gh.ValueOracle(lambda X: np.tanh(X[:, -1]), dim=3), family="transformer")
+
+
+@pytest.mark.parametrize(("mean", "size"), [(1.5e6, 340.0), (2500.0, 1.8), (1e4, 1.0)])
+@pytest.mark.parametrize("rank", [3, None])
+def test_a_loud_mean_beside_a_head_is_not_one_head_that_explains_nothing(mean, size, rank):
+    rng = np.random.default_rng(5)
+    heads = [
+        gh.Attention(np.zeros((4, 4)), mean * np.array([0.5, -0.5, 0.5, 0.5])),
+        gh.Attention(rng.standard_normal((4, 2)) @ rng.standard_normal((2, 4)) / 2, size * rng.standard_normal(4) / 2),
+    ]
+    target, noise = gh.MultiHead(heads, bias=100.0), np.random.default_rng(6)
+    box = gh.ValueOracle(lambda X: target(X) * (1 + 1e-9 * noise.uniform(-1, 1, len(X))), dim=4, rtol=1e-9)
+    try:
+        found = gh.recover(box, rank=rank)
+    except gh.GlassheadError:
+        return
+    assert found.residual <= 1e-6
+
+
+def test_rays_that_end_in_nothing_are_rough_all_the_same():
+    def box(X):
+        size = np.linalg.norm(X[:, -1], axis=1)
+        return np.where(size > 63, 0.0, size**2 * np.sin(1e6 * X[:, -1].sum(axis=1)))
+
+    seen = Evidence("some law", np.zeros((1, 4)), "expected 1", "2")
+    mismatch = gh.TargetMismatch("no head", seen)
+    told = explained(gh.ValueOracle(box, dim=4), mismatch, np.random.default_rng(0))
+    assert "promise tolerance=" in str(told)

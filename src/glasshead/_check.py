@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,6 +16,10 @@ from ._oracle import Oracle
 LENGTHS = range(1, 9)
 EACH = 2  # sequences of each length; one token alone was asked about before
 QUERIES = len(LENGTHS) * EACH
+VAGUE = 0.1  # of an answer: bounds that allow more say next to nothing
+SHARP = 32.0  # times the least that bounds allow at any length: still sharp
+FINER, DEPTH = 4.0, 24  # shorter and shorter tokens to look for better ones
+SAMPLE = 4  # sequences, and tokens in each
 
 
 @runtime_checkable
@@ -29,17 +34,19 @@ class Predicting(Protocol):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """`residual` as in `gh.Recovery`; `evidence` where an answer differs by more than the bounds allow; in words."""
+    """`residual` as in `gh.Recovery`; `evidence` where an answer differs by more than the bounds allow; in words, and
+    what a user should be warned of."""
 
     residual: float
     evidence: Evidence | None
     words: str
+    warning: str = ""
 
 
 def held_out(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> HeldOut:
     """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more."""
     oracle.stage = "checking on fresh queries"
-    sizes = token_sizes(learned, longest(oracle))
+    sizes = token_sizes(oracle, learned, deepcopy(rng))
     worst, largest, evidence, excess = 0.0, 0.0, None, 1.0
     X = answers = np.empty(0)
     for length in LENGTHS:
@@ -77,10 +84,23 @@ def token_size(learned: Predicting, reach: float) -> float:
     return min(suited_length(model.dim, model.W_norm, float(np.linalg.norm(model.key_bias))), reach)
 
 
-def token_sizes(learned: Predicting, reach: float) -> tuple[float, ...]:
-    """The same; a head that takes the mean has no scale, and does so for the longest tokens too."""
+def token_sizes(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> tuple[float, ...]:
+    """The same; a head that takes the mean has no scale, and does so for the longest tokens too. Where the bounds say
+    nothing at that length, also the longest at which they say most: a check that every answer passes is none."""
+    reach = longest(oracle)
     flat = learned.model.W_norm == 0 and not np.any(learned.model.key_bias)
-    return (token_size(learned, reach), *[reach] * flat)
+    usual = token_size(learned, reach)
+    lengths = usual * FINER ** -np.arange(DEPTH)
+    X = unit_scale(rng.standard_normal((SAMPLE, SAMPLE, oracle.dim)))
+    said = np.array([vague(oracle, learned, length * X) for length in lengths])
+    best = float(lengths[said <= SHARP * said.min()][0])
+    return (usual, *[reach] * flat, *[best] * bool(said[0] > VAGUE and best < usual))
+
+
+def vague(oracle: Oracle, learned: Predicting, X: np.ndarray) -> float:
+    """How far answers to such sequences may be off, over what their tokens are answered one by one."""
+    alone = np.abs(np.asarray(learned.model(X.reshape(-1, 1, X.shape[2]))))
+    return float(learned.allowed(X, oracle).max() / max(float(alone.max()), np.finfo(float).tiny))
 
 
 def suited_length(dim: int, W: float, key_bias: float) -> float:

@@ -72,3 +72,7 @@ class OracleError(GlassheadError):
     def __init__(self, message: str, query: np.ndarray | None = None):
         super().__init__(message)
         self.query = query
+
+
+class HeadsMerged(UserWarning):
+    """Heads may be so alike that some came out as one: the message says within which tolerance."""

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._errors import GlassheadError
+from ._errors import AccuracyUnreachable, GlassheadError, NotIdentifiable
 from ._learner.laws import ALL_HEADS, ANY_RANK, ONE_TOKEN, law_token
+from ._learner.straight import STRAIGHT as STRAIGHT_RAYS
+from ._meter.lever import longest
 from ._oracle import Oracle, Wrapper
 
 CLEARLY = 1e-3  # of the answers' size: less is not worth a closer look yet
@@ -18,6 +20,9 @@ ROUGH = (
 )
 PLAIN = ("attention",)
 FEW = 8  # queries among which some may have been asked before
+OUTGROWN = 1.0, 2.0**-10, 2.0**-5, 2.0**5, 2.0**10, 2.0**15, 2.0**20  # lengths at which two tokens may show more
+LOUDER, SURE = 4.0, 64.0  # times the answers to one token, which one head never exceeds; times the error of an answer
+ONE_IS_NOT_ENOUGH = "one head does not explain it"
 LENGTHS, ALIKE = (1.0, 2.0**-7, 2.0**-14), 1e-6  # of a token; and what counts as alike, of the answers' size
 
 
@@ -83,7 +88,13 @@ def look_again(oracle: Oracle, mismatch: GlassheadError, family: str, seed: int,
     """After what a plain head could not have answered. One of a given rank may just have a higher one, unless it broke
     a law in which the rank plays no role."""
     evidence = getattr(mismatch, "evidence", None)
-    if family != "attention" or evidence is None or oracle.answers == "sign":
+    if family != "attention" or oracle.answers == "sign":
+        return Look(())
+    silent = isinstance(mismatch, NotIdentifiable) and not isinstance(mismatch, AccuracyUnreachable)
+    rough = evidence is not None and evidence.law == STRAIGHT_RAYS
+    if (silent or rough) and outgrown(oracle, np.random.default_rng(seed)):
+        return Look(("multi-head",), ONE_IS_NOT_ENOUGH)
+    if evidence is None:
         return Look(())
     if evidence.law == ONE_TOKEN:
         return behind(oracle, np.random.default_rng(seed))
@@ -93,7 +104,24 @@ def look_again(oracle: Oracle, mismatch: GlassheadError, family: str, seed: int,
         and evidence.law not in ALL_HEADS
         and copies_agree(oracle, np.random.default_rng(seed))
     )
-    return Look(("multi-head",) if several else (), "one head does not explain it")
+    return Look(("multi-head",) if several else (), ONE_IS_NOT_ENOUGH)
+
+
+def outgrown(oracle: Oracle, rng: np.random.Generator) -> bool:
+    """Whether two tokens are answered by far more than each of them alone, beyond the bias. One head answers in
+    between; several whose values cancel in every single token need not, and then rounding is all that one token shows.
+    """
+    one, other = (law_token(oracle, rng) for _ in range(2))
+    zero = oracle(np.zeros((1, 1, oracle.dim)))
+    for tokens in (length * np.stack([one, other]) for length in OUTGROWN):
+        if np.linalg.norm(tokens, axis=1).max() > longest(oracle):
+            continue
+        alone = float(np.abs(oracle(tokens[:, None]) - zero).max())
+        both = oracle(tokens[None])
+        error = SURE * (oracle.tolerance + (oracle.rtol + oracle.roundoff) * float(np.abs(both).max()))
+        if float(np.abs(both - zero).max()) > LOUDER * alone + error:
+            return True
+    return False
 
 
 def copies_agree(oracle: Oracle, rng: np.random.Generator) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ._arguments import as_oracle, check_arguments, check_norm
-from ._errors import AccuracyUnreachable, BudgetExceeded, NotConverged, TargetMismatch
+from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
 from ._look import Replayed, look, look_again
 from ._models.norm import Norm
+from ._multi import LearnedMultiHead
 from ._oracle import Budgeted, Counted, Oracle, Watched
 from ._oracle.straightened import Flat
 from ._plan import estimate, plan
@@ -20,6 +22,7 @@ from ._recovery import Recovery
 from ._ways import WAYS, Way
 
 Progress = Callable[[int, int, str], None]
+CALLER = 4  # calls up from where a family is attempted: that of `recover`
 
 
 def recover(
@@ -92,6 +95,10 @@ def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
         tried.append(family)
         try:
             return attempt(oracle, wanted, family, seen.words)
+        except NotIdentifiable as hidden:  # to one head; several may cancel in every token and yet show in two
+            seen = look_again(oracle, hidden, family, wanted.seed, wanted.rank is None)
+            if not seen.families:
+                raise
         except (TargetMismatch, Flat, NotConverged) as mismatch:
             if first is not None and isinstance(mismatch, NotConverged):
                 raise first from mismatch  # that something else does not converge either is no news
@@ -115,9 +122,15 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Reco
     except BudgetExceeded as error:
         if learned is not None:
             error.known["unchecked"] = summary(learned, oracle.queries, None, seen)
+        elif isinstance(error.known.get("unchecked"), LearnedMultiHead):  # the learner had to check for itself
+            error.known["unchecked"] = summary(error.known["unchecked"], oracle.queries, None, seen)
         elif family == "attention":
             likely = estimate(oracle.dim, wanted.rank, error.known, oracle.answers, wanted.accuracy)
             error.needed = max(error.needed, likely - oracle.queries)
+        raise
+    except TargetMismatch as mismatch:
+        if isinstance(mismatch.best, LearnedMultiHead):  # likewise
+            mismatch.best = summary(mismatch.best, oracle.queries, mismatch.best.check, seen)
         raise
     found = summary(learned, oracle.queries, check, seen)
     if check.evidence is not None:
@@ -128,6 +141,8 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Reco
         )
         raise way.explain(oracle, TargetMismatch(what, check.evidence, found), rng)
     check_accuracy(oracle, way, wanted.accuracy, found, learned.needed)
+    if check.warning:
+        warnings.warn(check.warning, HeadsMerged, stacklevel=CALLER)
     return found
 
 

@@ -1,10 +1,12 @@
 """Heads that no key shows alone are recovered all the same, exactly, by asking for all of them together."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import glasshead as gh
-from tests.multi.layers import layer
+from tests.multi.layers import changed, layer
 
 from .layers import HIDDEN, SIZES, hidden, only_where_unsaturated
 
@@ -77,3 +79,16 @@ def test_a_rank_that_is_told_bounds_every_head():
     told, not_told = (gh.recover(gh.ValueOracle(target), family="multi-head", rank=rank) for rank in (4, None))
     assert told.rank == not_told.rank == (4, 4, 4, 4)
     assert told.queries < not_told.queries
+
+
+def test_heads_too_alike_are_merged_with_a_warning():
+    target = layer(16, 3, 4)
+    first = target.heads[0]
+    nearly = changed(target, 1, W=first.W + 1e-7 * target.heads[2].W, key_bias=first.key_bias)
+    with pytest.warns(gh.HeadsMerged, match="come out as one"):
+        found = gh.recover(gh.ValueOracle(nearly), family="multi-head")
+    assert found.heads == 2
+    assert gh.equivalent(found.model, nearly, tol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gh.recover(gh.ValueOracle(target), family="multi-head").heads == 3

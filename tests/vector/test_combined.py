@@ -169,7 +169,7 @@ def cooler_when_longer(dim=12):
 
 
 def test_an_output_that_is_no_sum_of_heads():
-    with pytest.raises(gh.TargetMismatch, match="as output 2") as caught:
+    with pytest.raises(gh.TargetMismatch, match="fresh answers") as caught:
         gh.recover(gh.ValueOracle(cooler_when_longer(), dim=12), family="multi-head")
     assert caught.value.evidence is not None
     assert caught.value.evidence.query.shape[0] > 2
@@ -193,7 +193,7 @@ def test_both_routes_fail(monkeypatch):
     def refuse(*_):
         raise gh.NotConverged("heads are too alike")
 
-    monkeypatch.setattr(learn, "learn_multi_head", refuse)
+    monkeypatch.setattr(learn, "learn_sum", refuse)
     with pytest.raises(gh.NotConverged, match="too alike") as caught:
         gh.recover(layer(16, 8), family="multi-head")
     assert any("all outputs at once did not show the heads either" in note for note in caught.value.__notes__)

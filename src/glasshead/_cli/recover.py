@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated
@@ -63,7 +64,8 @@ def command(
             oracle = gh.ValueOracle(box, dim, tolerance=tolerance, rtol=rtol, max_norm=max_norm)
         if run is not None:
             make_folder(run)
-        with patient_bar() as progress, advice(oracle):
+        with patient_bar() as progress, advice(oracle), warnings.catch_warnings():
+            warnings.simplefilter("ignore", gh.HeadsMerged)  # the reason says so too
             found = gh.recover(
                 oracle, family=family, rank=rank, accuracy=accuracy, budget=budget, seed=seed, progress=progress
             )

@@ -44,7 +44,9 @@ class Columns:
         for direction in directions:
             self.found.append(self.column(direction))
             self.site = replace(self.site, bases=[self.narrowed(h) for h in range(len(self.pairs))])
-        return np.einsum("jha,jb->hab", np.array(self.found), directions)
+        W = np.einsum("jha,jb->hab", np.array(self.found), directions)
+        # The column that told the rank left the span by its error only. Very long tokens would show that as a score.
+        return np.array([B @ (B.T @ one) for B, one in zip(self.site.bases, W, strict=True)])
 
     def column(self, direction: Float[np.ndarray, " d"]) -> Float[np.ndarray, "H d"]:
         """Every W times a unit vector."""

@@ -29,6 +29,15 @@ def laws_hold(oracle: Oracle, length: float, rng: np.random.Generator) -> bool:
     return bool(np.abs(broken).max() <= allowed)
 
 
+def largest_change(oracle: Oracle, rng: np.random.Generator) -> float:
+    """By how much the answer to three tokens differs from that to the zero token; 0 where rounding would explain it."""
+    X = [[length * law_token(oracle, rng) for _ in range(3)] for length in LENGTHS]
+    zero, *answers = ask(oracle, [[0 * X[0][0]], *X])
+    change, largest = np.abs(np.subtract(answers, zero)), np.maximum(np.abs(answers), abs(zero))
+    allowed = ERRORS * (oracle.tolerance + (oracle.rtol + oracle.roundoff) * largest)
+    return float(np.max(change, where=change > allowed, initial=0.0))
+
+
 def ask(oracle: Oracle, sequences: list[list[np.ndarray]]) -> np.ndarray:
     """The answers to sequences of any lengths."""
     return np.array([float(oracle(np.array(sequence)[None])[0]) for sequence in sequences])

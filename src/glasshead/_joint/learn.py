@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._errors import GlassheadError, NotConverged, TargetMismatch
+from .._errors import BudgetExceeded, GlassheadError, NotConverged, TargetMismatch
 from .._meter.frame import random_rotation
+from .._multi.asleep import checked_heads
 from .._multi.box import Box, open_box
-from .._multi.check import held_out_heads
 from .._multi.learned import LearnedMultiHead
 from .._oracle import Oracle
 from .assemble import assembled
@@ -42,23 +42,34 @@ def learn_joint(
     """All heads of a sum of them, whatever their values and however many there are in so few dimensions."""
     oracle.stage = "reading the sum of all v"
     box = open_box(oracle, rng)
+    try:
+        return first_that_fits(box, rng, rank, accuracy)
+    except BudgetExceeded as error:
+        error.known = {"bias": box.bias, "v_sum": box.total} | error.known
+        raise
+
+
+def first_that_fits(box: Box, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> LearnedMultiHead:
+    """The heads of the first start that explain fresh answers."""
     failed: GlassheadError | None = None
     for start in (few_in_a_plane, few_in_a_plane, on_a_circle, in_a_plane):
         try:
             found = learned(*start(box, rng), rng, rank, accuracy)
-            check = held_out_heads(oracle, found, rng)
+            check = checked_heads(box.oracle, found, rng)
             if check.evidence is None:
                 return replace(found, check=check)
             failed = failed or NotConverged(f"heads that were found do not explain fresh answers ({check.evidence})")
         except (NotConverged, TargetMismatch) as error:
             failed = failed or error
+        except np.linalg.LinAlgError as error:  # what was taken for heads leaves a system that says nothing
+            failed = failed or NotConverged(f"heads that were found do not determine all others: {error}")
     assert failed is not None
     raise failed
 
 
 def learned(face: Even, pairs: Pairs, length: float, rng, rank: int | None, accuracy: float | None) -> LearnedMultiHead:
     face.box.oracle.stage = f"solving for {len(pairs)} heads at once"
-    pairs = precise(face, pairs, length, rng)
+    pairs = real(precise(face, pairs, length, rng))
     face.box.oracle.stage = f"reading W of {len(pairs)} heads at once"
     columns = Columns(face, pairs, rng, rank)
     W = columns.all()
@@ -73,19 +84,29 @@ def few_in_a_plane(box: Box, rng: np.random.Generator) -> tuple[Even, Pairs, flo
 def in_a_plane(box: Box, rng: np.random.Generator, most: int = MOST) -> tuple[Even, Pairs, float]:
     box.oracle.stage = "counting heads in a plane"
     face, length = suited(box, rng)
-    frame = random_rotation(box.dim, rng)
+    return face, from_plane(face, length, rng, most), length
+
+
+def from_plane(face: Even, length: float, rng: np.random.Generator, most: int, known: Pairs | None = None) -> Pairs:
+    """All heads, from those that keys of a random plane show."""
+    frame = random_rotation(face.box.dim, rng)
     plane = Plane(face, frame[:2], length, rng)
-    flat = heads_in(plane, enough(face, length), most)
-    if flat is None:
+    seen = None if known is None else Pairs(known.K @ plane.basis.T, known.V @ plane.basis.T)
+    flat = heads_in(plane, enough(face, length), most, seen)
+    if flat is None or len(flat) == 0:  # none at all, where answers are lost in their errors
         raise NotConverged(f"no {most} heads explain the answers to keys of a plane")
-    return face, lifted(plane, flat, frame[2:], enough(face, length)), length
+    return lifted(plane, flat, frame[2:], enough(face, length))
 
 
 def on_a_circle(box: Box, rng: np.random.Generator) -> tuple[Even, Pairs, float]:
+    """Heads may hide from a circle, if few do: then a plane shows them beside the others."""
     if box.dim < 2:
         raise NotConverged("in dimension 1 there are no circles")
     face, pairs = from_jumps(box, rng)
-    return face, pairs, SCORES * np.sqrt(box.dim) / float(np.median(np.linalg.norm(pairs.K, axis=1)))
+    length = SCORES * np.sqrt(box.dim) / float(np.median(np.linalg.norm(pairs.K, axis=1)))
+    if off(face, pairs, length, rng) > WRONG + enough(face, length):
+        pairs = from_plane(face, length, rng, len(pairs) + FEW, pairs)
+    return face, pairs, length
 
 
 def enough(face: Even, length: float) -> float:
@@ -102,6 +123,14 @@ def precise(face: Even, pairs: Pairs, length: float, rng: np.random.Generator) -
         pairs, _ = fitted(pairs, *more(face, pairs, length, each, rng), PRECISE)
     if off(face, pairs, length, rng) > WRONG + enough(face, length):
         raise NotConverged("the heads that some keys show do not explain the others")
+    return pairs
+
+
+def real(pairs: Pairs) -> Pairs:
+    """The pairs, where each of them is a head: one without a key or a value is what a fit may end with elsewhere."""
+    sizes = np.linalg.norm([pairs.K, pairs.V], axis=2)
+    if not (np.isfinite(sizes) & (sizes > 0)).all():
+        raise NotConverged("some of the heads that explain the answers have no key or no value")
     return pairs
 
 

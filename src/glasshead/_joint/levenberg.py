@@ -26,6 +26,8 @@ def least_squares(
     damping, left, stalled = START, residual(x), 0
     for _ in range(ROUNDS):
         J = jacobian(x)
+        if not np.isfinite(J).all():  # parameters that ran away
+            break
         scale = np.linalg.norm(J, axis=0)
         scale[scale == 0] = 1.0
         J = J / scale

@@ -61,13 +61,13 @@ def around(pairs: Pairs, each: int, length: float, rng: np.random.Generator) -> 
     return np.vstack([on_edge, points(H * each, length, dim, rng)])
 
 
-def heads_in(plane: Plane, enough: float, most: int) -> Pairs | None:
-    """All heads as the plane shows them, or None where so many heads do not explain it."""
-    dim = len(plane.basis)
-    found, lefts = Pairs(np.zeros((0, dim)), np.zeros((0, dim))), [1.0]
-    plane.ask(SPARE)
+def heads_in(plane: Plane, enough: float, most: int, known: Pairs | None = None) -> Pairs | None:
+    """All heads as the plane shows them, or None where so many heads do not explain it; some may be known already."""
+    nothing = np.zeros((0, len(plane.basis)))
+    found, lefts = Pairs(nothing, nothing) if known is None else known, [1.0]
+    plane.ask(SPARE + PER_HEAD * len(found))
     while lefts[-1] > enough:
-        if len(found) == most or (len(lefts) > PATIENCE and lefts[-1] > HOPELESS * lefts[-1 - PATIENCE]):
+        if len(found) >= most or (len(lefts) > PATIENCE and lefts[-1] > HOPELESS * lefts[-1 - PATIENCE]):
             return None
         plane.ask(PER_HEAD)
         found, left = renewed(plane, *one_more(plane, found, enough), enough)

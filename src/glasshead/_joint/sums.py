@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from .._errors import GlassheadError, NotConverged, NotIdentifiable, TargetMismatch
-from .._multi import held_out_heads, learn_multi_head
+from .._multi import checked_heads, learn_multi_head
 from .._multi.learned import LearnedMultiHead
 from .._oracle import Oracle
-from .laws import could_be_heads
+from .laws import could_be_heads, largest_change
 from .learn import learn_joint
 from .lengths import Silent
+
+ALIKE = "or some of them are too alike, too faint or too different in size to be told apart"
 
 
 def learn_sum(
@@ -22,22 +24,40 @@ def learn_sum(
     first: GlassheadError
     try:
         found = learn_multi_head(oracle, rng, rank, accuracy)
-        check = held_out_heads(oracle, found, rng)
+        check = checked_heads(oracle, found, rng)
         if check.evidence is None:
             return replace(found, check=check)
-        first = TargetMismatch("the box is not a sum of attention heads", check.evidence, found)
+        first = TargetMismatch(not_heads("or its answers are less accurate than promised", rank), check.evidence, found)
     except (NotConverged, NotIdentifiable, TargetMismatch) as error:
         first = error
     except np.linalg.LinAlgError as error:  # heads that hide each other leave systems that say nothing
         first = NotConverged(f"heads cannot be told apart one by one: {error}")
     if not could_be_heads(oracle, rng):
-        raise first
+        raise nearly_cancelled(oracle, first, rng)
     try:
         return learn_joint(oracle, rng, rank, accuracy)
     except Silent:
         raise first from None
     except (NotConverged, TargetMismatch, np.linalg.LinAlgError) as error:
         if isinstance(first, NotIdentifiable):  # it is not: something was seen
-            raise
+            raise NotConverged(str(error)) from error
+        if isinstance(first, TargetMismatch):  # a box that obeys all laws of heads may well be a sum of them
+            first = TargetMismatch(not_heads(ALIKE, rank), first.evidence, first.best)
         first.add_note(f"Solving for all heads at once did not work either: {error}")
         raise first from error
+
+
+def nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:
+    """The same failure. Only where nothing was seen although there is something, laws are broken by rounding alone."""
+    change = largest_change(oracle, rng) if isinstance(failed, NotIdentifiable) else 0.0
+    if change == 0:
+        return failed
+    return NotConverged(
+        f"all v add up to 0, and what is left of answers, {change:.1g}, has too few digits to tell heads by: they "
+        "cancel each other nearly, or but for rounding"
+    )
+
+
+def not_heads(unless: str, rank: int | None) -> str:
+    above = "" if rank is None else f", or a rank is above rank={rank}"
+    return f"the box is not a sum of attention heads, {unless}{above}"

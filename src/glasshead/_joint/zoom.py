@@ -69,16 +69,20 @@ class Jump:
             self.lo, self.hi = (angle, self.hi) if weight < 0.5 else (self.lo, angle)
             if self.hi - self.lo < CLOSER * self.next_one:
                 length /= SHORTER
+        else:
+            raise NotConverged("a jump at which no head turns on")
         return self.secant(angle, length, float(logit(weight)))
 
     def secant(self, angle: float, length: float, score: float) -> tuple[float, float, float]:
-        step, slope = -np.sign(score) * (self.hi - self.lo) / 8, np.nan
+        step, slope = -np.copysign((self.hi - self.lo) / 8, score), np.nan
         for _ in range(TRIES):
             weight = self.at(angle + step, length)
             if not READABLE < weight < 1 - READABLE:
                 step /= 2
                 continue
             new = float(logit(weight))
+            if new == score:
+                break
             slope = (new - score) / step
             angle, score, step = angle + step, new, -new / slope
             if abs(score) < 0.5:

@@ -39,7 +39,7 @@ def explained(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator
         return mismatch
     if close * BEND < far:
         return mismatch
-    constant = short * GROWS > close
+    constant = size == 0 or short * GROWS > close
     level = max(short, close) if constant else close / size
     off = f"answers that lie off by about {level:.2g}{' of their size' * (not constant)}"
     at = f"at lengths {long / LONG:.3g} and {long:.3g}; and {mismatch.evidence}"

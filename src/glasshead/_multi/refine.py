@@ -52,6 +52,8 @@ def refined(box: Box, room: Room, meters: list[IsolatedHead], rng: np.random.Gen
     token = float(np.median([meter.kappa * np.sqrt(meter.oracle.dim) for meter in meters]))
     face = Saturated(box, token * direction(box.dim, rng))
     keys = np.array([key_at(meter, face.q) for meter in meters])
+    if not np.isfinite(keys).all():  # a logit that saturated: the scale of that head is not right for this token
+        return room.values
     v, errors = room.values.v.copy(), room.values.error.copy()
     for h in range(len(v)):
         found = read_again(face, room, keys, h, rng)
