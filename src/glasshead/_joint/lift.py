@@ -10,7 +10,7 @@ import numpy as np
 
 from .._types import Float
 from .levenberg import least_squares
-from .pairs import Even, Pairs
+from .pairs import Pairs
 from .plane import Plane, around, points
 
 MOVE = 0.5, 0.05, 0.005  # of a unit of score, for the largest key: how far keys go in the other direction
@@ -64,10 +64,3 @@ def solved(cut: Slice) -> tuple[Float[np.ndarray, "2 H"], float]:
 
     x, left = least_squares(residual, jacobian, np.zeros(2 * len(cut.flat)), 0.0)
     return x.reshape(2, -1), left
-
-
-def more(face: Even, pairs: Pairs, length: float, each: int, rng: np.random.Generator):
-    """Fresh random keys in all directions, as sent, the answers, and weights that make the largest 1."""
-    Z, y = face(around(pairs, each, length, rng))
-    weight = 1 / np.linalg.norm(Z, axis=1)
-    return Z, y, weight / max(np.abs(weight * pairs(Z)).max(), np.abs(weight * y).max(), np.finfo(float).tiny)

@@ -11,6 +11,7 @@ from scipy.special import logit
 
 from .._errors import NotConverged
 from .._meter.frame import random_rotation
+from .._multi.box import Box
 from .._multi.circle import Circle
 from .._multi.gradients import arcs, slopes
 from .._multi.jumps import Gap
@@ -90,7 +91,7 @@ class Jump:
         raise NotConverged("a head whose score is not linear where it turns on")
 
 
-def from_jumps(box, rng: np.random.Generator) -> tuple[Even, Pairs]:
+def from_jumps(box: Box, rng: np.random.Generator) -> tuple[Even, Pairs]:
     """All heads at one query token."""
     circle, gaps = best_circle(box, rng)
     if len(gaps) < 2:

@@ -37,6 +37,7 @@ class FrontCheck:
     evidence: Evidence | None
     words: str
     outputs: int
+    warning: str = ""
 
 
 UNCHECKED = FrontCheck(None, None, "not yet checked", 1)
