@@ -116,12 +116,12 @@ def run(progress: Progress) -> dict[str, Any]:
 
 
 def broken(result: dict[str, Any]) -> Iterable[str]:
-    """A sentence for every box that was recovered wrongly, and where most are refused though tokens may be long."""
+    """A sentence for every box that was recovered wrongly, and where most are refused that should not be."""
     limits = result["limits"]
     for row in result["hidden"] + result["crowded"] + result["short"]:
         if row["error"] is not None and not row["error"] <= limits["error"]:
             yield f"{row['what']}, {row['size']}: off by {row['error']:.1e}"
-    for row in result["hidden"] + result["crowded"]:
+    for row in result["hidden"] + [row for row in result["crowded"] if row["what"] == "Gaussian"]:
         if not row["recovered"] > row["boxes"] / 2:
             yield f"{row['what']}, {row['size']}: {row['recovered']} of {row['boxes']} recovered"
     single = result["float32"]["error"]

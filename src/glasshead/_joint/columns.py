@@ -21,6 +21,7 @@ MOVED, STILL = 1.5, 0.3  # the largest change of a score that a step may make at
 SMALLER, LARGER = 3.0, 2.0
 TRIES = 24
 NOTHING = 1e-8  # of the columns so far: what a new one has outside their span, if it has nothing
+WEAK, SPARE = 0.03, 3  # of the largest singular value: a direction that columns hardly show; then so many more
 FAINT = 1e-3  # of a key: about the smallest column, in steps, that W is expected to have
 
 
@@ -64,16 +65,16 @@ class Columns:
         raise NotConverged("the heads' keys at another query token, however near, do not follow from what is known")
 
     def narrowed(self, h: int) -> np.ndarray:
-        """The span of the columns of head h, once the last one did not leave that of the others."""
+        """The span of the columns of head h, once these are more than its dimensions, and show all of it well."""
         known = self.site.bases[h]
         if known.shape[1] < len(known):
             return known
         columns = np.array([column[h] for column in self.found]).T
-        if self.rank is not None and columns.shape[1] == self.rank:
-            return np.linalg.qr(columns)[0]
-        before, last = columns[:, :-1], columns[:, -1]
-        basis = np.linalg.qr(before)[0]
-        largest = float(np.linalg.norm(columns, axis=0).max())
-        scale = largest + FAINT * float(np.linalg.norm(self.pairs.K[h])) / self.size
-        outside = float(np.linalg.norm(last - basis @ (basis.T @ last)))
-        return basis if outside <= NOTHING * scale + self.site.error(h) / self.size else known
+        U, s, _ = np.linalg.svd(columns)
+        least = FAINT * float(np.linalg.norm(self.pairs.K[h])) / self.size
+        rank = int(np.sum(s > NOTHING * (s[0] + least) + self.site.error(h) / self.size))
+        spare = columns.shape[1] - rank
+        if self.rank is not None and columns.shape[1] >= self.rank:  # then none is needed to tell
+            rank, spare = min(rank, self.rank), columns.shape[1] - self.rank + 1
+        weak = rank > 0 and s[rank - 1] < WEAK * s[0]
+        return U[:, :rank] if spare > SPARE or (spare > 0 and not weak) else known

@@ -14,7 +14,7 @@ from .fit import derivatives, fitted, with_values
 from .pairs import Even, Pairs
 
 PER_HEAD, SPARE = 24, 48  # points for each head, and beyond
-RENEWED = 4  # heads, from which on they are looked at again
+RENEWED = 4, 14  # heads: fewer need no second look, and more would take too long
 PATIENCE, HOPELESS = 4, 0.6  # heads that, together, leave more than that are none
 ANGLES = 120
 SCALES = 2.0 ** np.arange(-4, 6, 0.5)  # of a key, times the usual length of z
@@ -77,7 +77,7 @@ def heads_in(plane: Plane, enough: float, most: int, known: Pairs | None = None)
 
 def renewed(plane: Plane, found: Pairs, left: float, enough: float) -> tuple[Pairs, float]:
     """Early guesses stood for several heads at once: each is taken back once and guessed again beside the others."""
-    for h in np.argsort(np.linalg.norm(found.V, axis=1)) if len(found) >= RENEWED else ():
+    for h in np.argsort(np.linalg.norm(found.V, axis=1)) if RENEWED[0] <= len(found) <= RENEWED[1] else ():
         if left <= enough:
             break
         rest = np.delete(np.arange(len(found)), h)
