@@ -65,7 +65,7 @@ def learn_key_bias(
         return without_key_bias(replace(meter, key_bias_error=unseen), rng, alone)
     meter = find_key_bias(meter, rng, alone)
     known["key_bias"] = meter.key_bias
-    return with_key_bias(meter, rng, around, alone)
+    return with_key_bias(meter, rng, around)
 
 
 def read_W(meter: ValueMeter, rng, rank: int | None, accuracy: float | None) -> tuple[ValueMeter, Measured]:

@@ -66,9 +66,7 @@ def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator, alone:
     return s - offset, lo - offset - slack, hi - offset + slack
 
 
-def with_key_bias(
-    meter: ValueMeter, rng: np.random.Generator, around: np.ndarray | None = None, alone: bool = True
-) -> ValueMeter:
+def with_key_bias(meter: ValueMeter, rng: np.random.Generator, around: np.ndarray | None = None) -> ValueMeter:
     """Keys shortened along the bias, so that they can be long elsewhere; queries in a cone, so that the error of the
     bias, the same in every column, lands in one direction of d: that of `around`, or one that the values do not see."""
     assert meter.key_bias is not None
@@ -86,7 +84,7 @@ def with_key_bias(
         meter = read_key_bias(meter, rho)
 
     def pilot(kappa: float, count: int):
-        return pilot_scores(meter.at(rho, kappa), count, rng, alone)
+        return pilot_scores(meter.at(rho, kappa), count, rng, alone=False)  # the key bias has told before
 
     return meter.at(rho, scale_or_refuse(meter, pilot, longest(oracle) - rho, pilots=pilots_for(meter.keys)))
 
