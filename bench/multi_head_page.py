@@ -122,7 +122,8 @@ heads in orthogonal subspaces, is in [hessian-route.md](hessian-route.md); its b
 
 - **A box that is no sum of heads** (a network behind them, positions, no softmax): `TargetMismatch`, with the query.
 - **v = 0 for every head**: `NotIdentifiable`.
-- **Heads hardly apart**: those that float64 cannot separate are merged, and `reason` says within which tolerance.
+- **Heads hardly apart**: those that float64 cannot separate are merged; a warning, `gh.HeadsMerged`,
+  and `reason` say within which tolerance.
 - **Anything that passes all this and answers fresh queries wrongly**: `TargetMismatch`.
 - **A budget spent midway**: `BudgetExceeded`, with the v and those W that were found in `.known`. `.needed` is a lower
   estimate: of heads that were not counted yet it expects one, of W not yet read the lowest rank seen so far, or 1.

@@ -10,6 +10,7 @@ from glasshead._errors import Evidence
 from glasshead._learner.straight import explained
 
 from .helpers import Impostors
+from .multi.layers import layer
 
 
 @pytest.mark.parametrize(("dim", "heads", "rank"), [(8, 2, 2), (12, 3, 3), (6, 2, None)])
@@ -119,3 +120,10 @@ def test_rays_that_end_in_nothing_are_rough_all_the_same():
     mismatch = gh.TargetMismatch("no head", seen)
     told = explained(gh.ValueOracle(box, dim=4), mismatch, np.random.default_rng(0))
     assert "promise tolerance=" in str(told)
+
+
+@pytest.mark.parametrize("target", [layer(8, 2, 2), layer(8, 8, 2), lambda X: X.mean(axis=1) @ np.ones(8)])
+def test_what_is_only_checked_is_not_called_certain(target):
+    found = gh.recover(gh.ValueOracle(target, dim=8), family="multi-head")
+    assert found.bound is None
+    assert found.confidence < 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._models import Attention, MultiHead
-from .._multi.learned import LearnedMultiHead
+from .._multi.learned import CONFIDENCE, LearnedMultiHead
 from .._types import Float
 from .pairs import Even, Pairs
 from .turns import Turned
@@ -28,7 +28,7 @@ def assembled(
         heads.append(Attention(np.zeros_like(W[0]), values.mean))
         found.append(0)
     model = MultiHead(heads, bias=face.box.bias)
-    return LearnedMultiHead(model, tuple(found), 1.0, words(model), accuracy)
+    return LearnedMultiHead(model, tuple(found), CONFIDENCE, words(model), accuracy)
 
 
 def words(model: MultiHead) -> str:

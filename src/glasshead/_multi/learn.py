@@ -19,7 +19,7 @@ from .budget import still_needed
 from .complete import complete
 from .heads import head_from
 from .isolate import IsolatedHead, isolated
-from .learned import LearnedMultiHead
+from .learned import CONFIDENCE, LearnedMultiHead
 from .mean import without_mean
 from .part import Part, read_part
 from .refine import WORTH, check_expected, expected, refined, with_values
@@ -122,14 +122,15 @@ def assembled(box: Box, room: Room, parts: list[Part], factors: list) -> Learned
     said = words(MultiHead(heads, bias=box.bias), ranks, room)
     if box.mean is not None:
         heads, ranks, said = [*heads, mean_head(box.mean)], (*ranks, 0), f"{said}, beside {MEAN}"
-    return LearnedMultiHead(MultiHead(heads, bias=box.bias), ranks, min(part.confidence for part in parts), said)
+    confidence = min(CONFIDENCE, *(part.confidence for part in parts))
+    return LearnedMultiHead(MultiHead(heads, bias=box.bias), ranks, confidence, said)
 
 
 def mean_alone(box: Box) -> LearnedMultiHead:
     """The box of one head that takes the mean: its v is the sum of all v, which is known best."""
     assert box.mean is not None
     model = MultiHead([mean_head(box.total + box.mean)], bias=box.bias)
-    return LearnedMultiHead(model, (0,), 1.0, f"1 head, {MEAN}")
+    return LearnedMultiHead(model, (0,), CONFIDENCE, f"1 head, {MEAN}")
 
 
 def mean_head(v: np.ndarray) -> Attention:

@@ -12,6 +12,8 @@ from .._models import MultiHead
 from .._oracle import Oracle
 from .._plan import information_limit
 
+CONFIDENCE = 0.99  # at most: fresh queries did not contradict it, and nothing more is proved
+
 
 @dataclass(frozen=True)
 class LearnedMultiHead:
