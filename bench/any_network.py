@@ -12,7 +12,7 @@ import numpy as np
 from tests.any_network.blocks import Block, RandomBlock, Result, identifiable, learn
 
 import glasshead as gh
-from glasshead._meter.matching import MatchingMeter
+from glasshead._meters.matching.meter import MatchingMeter
 from glasshead._models.norm import Norm
 
 from .fresh import measured

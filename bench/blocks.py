@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from glasshead import NotConverged, ValueOracle, defences
-from glasshead._blockdiag import blockdiag
 from glasshead._models.multi_head import MultiHead
-from glasshead.baselines import rational_interpolation
+from glasshead.baselines.rational_interpolation import rational_interpolation
+from glasshead.paper._blockdiag import blockdiag
 
 from . import blocks_cases as cases
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from glasshead import Attention, GlassheadError, ValueOracle
-from glasshead._blockdiag.split import parts, turned
 from glasshead._models.multi_head import MultiHead
+from glasshead.paper._commutant import parts, turned
 from glasshead.paper.hessian_subspaces import hessian_subspaces
 from glasshead.paper.proposition_c_2 import proposition_c_2
 

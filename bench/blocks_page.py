@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from glasshead._blockdiag.noise import CEILING
+from glasshead.paper._commutant import CEILING
 
 from .blocks import CROWDED, SEEDS, TRIALS, load
 from .sensing.table import markdown

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import glasshead as gh
-from glasshead._relu import recover_relu
+from glasshead._relu.learn import recover_relu
 
 Progress = Callable[[int, int, str], None]
 

@@ -11,8 +11,9 @@ import numpy as np
 from tests.helpers import head, low_rank
 
 import glasshead as gh
-from glasshead._check_signs import held_out_signs
-from glasshead._learner.sign_attention import LearnedFromSigns, learn_sign_attention
+from glasshead._checks.signs import held_out_signs
+from glasshead._learned import LearnedFromSigns
+from glasshead._learners.signs.learn import learn_sign_attention
 
 from .fresh import measured
 

@@ -12,7 +12,9 @@ import numpy as np
 from examples.minilm import minilm_layer
 
 import glasshead as gh
-from glasshead._vector import NeedsScalarRoute, check_vector, learn_vector, learn_vector_attention
+from glasshead._checks.held_out import check_vector
+from glasshead._learners.heads.vector.learn import learn_vector, learn_vector_attention
+from glasshead._learners.heads.vector.spaces import NeedsScalarRoute
 
 from .fresh import measured
 

@@ -5,9 +5,8 @@ import pytest
 from bench import blocks, blocks_page
 from bench.blocks_cases import alike_blocks, best_possible, dense_blocks, hessian_blocks, noisy, subspace_error
 
-from glasshead._blockdiag import blockdiag
-from glasshead._blockdiag.commutant import dense, iterative
-from glasshead._blockdiag.split import split
+from glasshead.paper._blockdiag import blockdiag
+from glasshead.paper._commutant import dense, iterative, split
 
 KINDS = {"dense": dense_blocks, "hessian": hessian_blocks}
 

@@ -7,8 +7,7 @@ from bench.blocks_cases import head_errors
 import glasshead as gh
 from glasshead._models.multi_head import MultiHead
 from glasshead.baselines import _poles as poles
-from glasshead.baselines import rational_interpolation
-from glasshead.baselines.rational_interpolation import spread_ratios
+from glasshead.baselines.rational_interpolation import rational_interpolation, spread_ratios
 
 
 @pytest.mark.parametrize(("dim", "heads", "tolerance"), [(1, 1, 1e-9), (8, 1, 1e-9), (8, 2, 1e-9), (8, 3, 1e-6)])

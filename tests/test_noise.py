@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-import glasshead._oracle.averaged as averaged
-from glasshead._learner.noise import Unpromised, measure_noise
-from glasshead._learner.passes import interval
-from glasshead._learner.straight import round_number
-from glasshead._meter.values import Values
-from glasshead._oracle.averaged import Averaged
-from glasshead._oracle.scaled import Scaled
+from glasshead._checks.noise import Unpromised, measure_noise, round_number
+from glasshead._learners.passes import interval
+from glasshead._meters.reading import Values
+from glasshead._oracles import noise as noise_module
+from glasshead._oracles.noise import Averaged
+from glasshead._oracles.views import Scaled
 
 from .helpers import error, head, low_rank
 
@@ -54,7 +53,7 @@ def test_averaging_counts_every_query_and_promises_six_deviations_of_the_mean():
 
 def test_averaging_in_chunks(monkeypatch):
     sizes, X = [], np.ones((7, 2, 3))
-    monkeypatch.setattr(averaged, "CHUNK_BYTES", 3 * X.nbytes)
+    monkeypatch.setattr(noise_module, "CHUNK_BYTES", 3 * X.nbytes)
     box = gh.ValueOracle(lambda X: sizes.append(len(X)) or X.sum(axis=2), dim=3)
     np.testing.assert_allclose(Averaged(box, 8, 0.1)(X), X.sum(axis=2), rtol=1e-15)
     assert sizes == [21, 21, 14]

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._oracle import box as box_module
-from glasshead._oracle.limits import Budgeted, Watched
+from glasshead._oracles import box as box_module
+from glasshead._oracles.limits import Budgeted, Watched
 
 from .helpers import head
 

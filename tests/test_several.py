@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
+from glasshead._checks.noise import explained
 from glasshead._errors import Evidence
-from glasshead._learner.straight import explained
 
 from .helpers import Impostors
 from .multi.layers import layer

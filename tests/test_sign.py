@@ -10,16 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glasshead as gh
-from glasshead._check_signs import QUERIES, held_out_signs
-from glasshead._learner.sign_attention import learn_sign_attention
-from glasshead._meter.bisect import Unbounded, bisect, exponents
-from glasshead._meter.frame import cone
-from glasshead._meter.halfspace import Halfspace
-from glasshead._meter.one_bit import lengths
-from glasshead._meter.sign import SignMeter
-from glasshead._oracle import Voting
-from glasshead._oracle import box as box_module
-from glasshead._oracle import voting as voting_module
+from glasshead._checks.signs import SIGN_QUERIES as QUERIES
+from glasshead._checks.signs import held_out_signs
+from glasshead._learners.signs.learn import learn_sign_attention
+from glasshead._meters.bits import Halfspace, Unbounded, bisect, exponents, lengths
+from glasshead._meters.frame import cone
+from glasshead._meters.sign import SignMeter
+from glasshead._oracles import box as box_module
+from glasshead._oracles import noise as voting_module
+from glasshead._oracles.noise import Voting
 
 from .helpers import IMPOSTORS, Impostors, head, low_rank, spectrum
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._oracle.antisymmetric import Antisymmetric
-from glasshead._oracle.network import Network
-from glasshead._oracle.straightened import Straightened
+from glasshead._models.network import Network
+from glasshead._oracles.straightened import Straightened
+from glasshead._oracles.views import Antisymmetric
 
 from .helpers import sequences
 

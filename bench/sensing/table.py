@@ -88,7 +88,7 @@ def thresholds() -> dict[tuple[int, int], list[float]]:
 
 
 def nuclear_phase() -> str:
-    from glasshead.sensing import measurements_needed
+    from glasshead.sensing._measurements import measurements_needed
 
     def row(dim: int, rank: int, values: list[float]) -> tuple[str, ...]:
         asked = measurements_needed(dim, rank) / (rank * (2 * dim - rank))

@@ -16,8 +16,6 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from . import defences as defences
     from . import paper as paper
     from . import sensing as sensing
-    from ._blockdiag import blockdiag as blockdiag
-    from ._distance import distance as distance
     from ._errors import AccuracyUnreachable as AccuracyUnreachable
     from ._errors import BudgetExceeded as BudgetExceeded
     from ._errors import Evidence as Evidence
@@ -27,9 +25,8 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._errors import NotIdentifiable as NotIdentifiable
     from ._errors import OracleError as OracleError
     from ._errors import TargetMismatch as TargetMismatch
-    from ._files import load as load
-    from ._files import save as save
     from ._identify import canonical as canonical
+    from ._identify import distance as distance
     from ._identify import equivalent as equivalent
     from ._identify import separating_input as separating_input
     from ._identify import witness as witness
@@ -38,23 +35,24 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._models import MultiHead as MultiHead
     from ._models import Norm as Norm
     from ._models import Transformer as Transformer
-    from ._oracle import Oracle as Oracle
-    from ._oracle import SignOracle as SignOracle
-    from ._oracle import ValueOracle as ValueOracle
+    from ._models import load as load
+    from ._models import save as save
+    from ._oracles import Oracle as Oracle
+    from ._oracles import SignOracle as SignOracle
+    from ._oracles import ValueOracle as ValueOracle
     from ._plan import plan as plan
     from ._recover import recover as recover
     from ._recovery import Recovery as Recovery
     from ._recovery import load_recovery as load_recovery
     from ._relu import ReluNetwork as ReluNetwork
     from ._relu import recover_relu as recover_relu
-    from ._tolerance import accuracy_for as accuracy_for
-    from ._tolerance import tolerance_for as tolerance_for
     from ._version import __version__ as __version__
+    from .paper import accuracy_for as accuracy_for
+    from .paper import blockdiag as blockdiag
+    from .paper import tolerance_for as tolerance_for
 
 _HOMES = {
     "": ("answers", "baselines", "defences", "paper", "sensing"),
-    "_blockdiag": ("blockdiag",),
-    "_distance": ("distance",),
     "_errors": (
         "AccuracyUnreachable",
         "BudgetExceeded",
@@ -66,15 +64,14 @@ _HOMES = {
         "OracleError",
         "TargetMismatch",
     ),
-    "_files": ("load", "save"),
-    "_identify": ("canonical", "equivalent", "separating_input", "witness"),
-    "_models": ("Attention", "FrontHead", "MultiHead", "Norm", "Transformer"),
-    "_oracle": ("Oracle", "SignOracle", "ValueOracle"),
+    "_identify": ("canonical", "distance", "equivalent", "separating_input", "witness"),
+    "_models": ("Attention", "FrontHead", "MultiHead", "Norm", "Transformer", "load", "save"),
+    "_oracles": ("Oracle", "SignOracle", "ValueOracle"),
     "_plan": ("plan",),
     "_recover": ("recover",),
     "_recovery": ("Recovery", "load_recovery"),
     "_relu": ("ReluNetwork", "recover_relu"),
-    "_tolerance": ("accuracy_for", "tolerance_for"),
+    "paper": ("accuracy_for", "blockdiag", "tolerance_for"),
     "_version": ("__version__",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

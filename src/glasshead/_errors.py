@@ -1,4 +1,8 @@
-"""Everything glasshead raises about a box. Wrong arguments raise ValueError or TypeError instead."""
+"""Noise that is always the same, told from a box that is no head: is a ray of one-row answers straight?
+
+A head answers one token on a straight line. Three points of it, evenly spaced, have a second difference of 0; noise of
+size X on each makes that `sqrt(6) X` however close the points are, whereas a bend fades with the square of the spacing.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+STRAIGHT_RAYS = "one-row answers lie on a straight line"
+
+
+WEIGHT = "an attention weight lies between 0 and 1"
+
+
+ONE_TOKEN = "one token alone is answered by x.v + bias"
+SAME, COPIES = "the same query gets the same answer", "two copies of a token are answered like one"
+ORDER = "the order of the other tokens does not matter"
+MIXED = "a mixture of two keys has the mixture of their logits"
+ALL_HEADS = (SAME, COPIES, ORDER, STRAIGHT_RAYS)  # however many of them there are
+ANY_RANK = (WEIGHT, MIXED)  # laws of one head that are about one query token, where the rank of W plays no role
+
+
+NOT_HEADS = "the box is not a sum of attention heads"
+
+
+NOT_THIS = "the box is not a single attention head with a network behind it"
+OR_NOISY = "or its answers are less accurate than promised (then say so with tolerance= or rtol=)"
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from ._numbers import positive, whole
+from ._limits import BITS, bits_for, information_limit
+from ._validate import positive, whole
 
 OVERHEAD = 64  # pilots, law checks, repeats, re-asked scores and the held-out check together
-USUAL = 36  # what these usually come to, without a key bias
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
 ANSWERS = ("value", "sign")
 PLANNED = ("auto", "attention", "multi-head", "transformer", "any-network")
@@ -17,55 +15,6 @@ TELLING = 96  # for each head, beside 2.5 for each dimension: finding and isolat
 NETWORK = 192  # what a small network takes beyond its parameters: looking for biases, noise, checks
 EACH = {"value": 10, "sign": 160}  # queries for a score that is read through an unknown network
 PLACES = 400  # looking for tokens where that network shows the scores, for a normalisation, and the check
-
-BITS = 40  # of every score, where answers are signs and no accuracy is asked for
-FEWEST, MOST = 8, 60  # that an accuracy may ask for: past the last one rounding is all there is
-SLACK = {"full": 2.0, "low rank": 32.0}  # a scheme's bound over d times the error of one score
-
-
-def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = False, bias: bool = False) -> int:
-    """The free parameters of one head: no learner that gets one number per query can do with fewer queries."""
-    W = dim * dim if rank is None else rank * (2 * dim - rank)
-    return W + dim + key_bias * dim + bias
-
-
-def free_parameters(
-    dim: int,
-    *,
-    family: str = "attention",
-    rank: int | None = None,
-    heads: int = 1,
-    biases: bool = False,
-    width: int | None = None,
-) -> int:
-    """Of a model of that family; of "any-network" those of W and the key bias only."""
-    head = information_limit(dim, rank, key_bias=biases)
-    if family == "any-network":
-        return head - dim
-    if family == "transformer":
-        return head - dim + ((width or 0) + 1) * (dim + biases)
-    return heads * head + biases
-
-
-def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -> int:
-    """To how many bits each score must be known, of a range `[-reach, reach]`, for `||W_hat - W||_F <= accuracy`."""
-    if accuracy is None:
-        return BITS
-    slack = SLACK["full" if rank == dim else "low rank"]
-    return min(max(math.ceil(math.log2(slack * reach * dim / accuracy)), FEWEST), MOST)
-
-
-def fewest(answers: str, parameters: int, accuracy: float | None = None) -> int:
-    """The queries that so many parameters take at least; signs show v up to a factor only, one bit at a time."""
-    return parameters if answers == "value" else (parameters - 1) * (BITS if accuracy is None else FEWEST)
-
-
-def estimate(dim: int, rank: int | None, known: dict, answers: str = "value", accuracy: float | None = None) -> int:
-    """About how many queries a recovery takes in all, from what is known half-way: at least this rank, these biases."""
-    seen = rank or max(1, len(known.get("b", ())))
-    bias = "bias" in known and bool(np.any(known["bias"]))
-    parameters = information_limit(dim, seen, key_bias="key_bias" in known, bias=bias)
-    return fewest(answers, parameters, accuracy) + USUAL
 
 
 def plan(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ._files import load, save
+from ._models import load, save
 
 MODEL_FILE, RESULT_FILE = "model.safetensors", "recovery.json"
 

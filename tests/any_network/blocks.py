@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import erf
 
 import glasshead as gh
-from glasshead._learner.any_network import learn_any_network
-from glasshead._learner.learned_front import LearnedFront
+from glasshead._learned import LearnedFront
+from glasshead._learners.any_network.learn import learn_any_network
 
 ACTIVATIONS = {
     "gelu": lambda x: 0.5 * x * (1 + erf(x / np.sqrt(2))),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._learner.layer_norm import find_eps, forgets_lengths
+from glasshead._learners.any_network.learn import find_eps, forgets_lengths
 from glasshead._models.norm import Norm
 
 from .blocks import Block, RandomBlock, identifiable, learn

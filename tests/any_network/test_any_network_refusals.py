@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._learner.any_network import learn_any_network
-from glasshead._oracle import Budgeted
+from glasshead._learners.any_network.learn import learn_any_network
+from glasshead._oracles.limits import Budgeted
 
 from .blocks import Block, evidence_against, learn, normalized
 

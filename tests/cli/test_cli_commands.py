@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._arguments import FAMILIES
 from glasshead._cli import compare, demo, new, options, plan, recover
 from glasshead._plan import ANSWERS
+from glasshead._recover import FAMILIES
 
 COMMANDS = {"demo": demo, "new": new, "recover": recover, "plan": plan, "compare": compare}
 

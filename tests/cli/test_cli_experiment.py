@@ -3,8 +3,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from glasshead._cli import phase
 from glasshead._cli.app import run
-from glasshead._experiments import phase
 
 SMALL = ["experiment", "phase", "--dim", "8", "--rank", "1", "--trials", "2"]
 

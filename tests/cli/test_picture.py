@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from glasshead._cli.blocks import GAP, can_draw, half_blocks, picture
-from glasshead._picture import CELLS, DOTS, HALF, STOPS, Panel, colours, draw, palette
+from glasshead._cli.showing import GAP, can_draw, half_blocks
+from glasshead._cli.showing import matrix_picture as picture
+from glasshead._report.picture import CELLS, DOTS, HALF, STOPS, Panel, colours, draw, palette
 
 SVG = "{http://www.w3.org/2000/svg}"
 

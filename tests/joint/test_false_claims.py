@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._joint.laws import could_be_heads, largest_change
+from glasshead._checks.laws import could_be_heads, largest_change
 from tests.multi.layers import changed, layer
 
 from .layers import hidden

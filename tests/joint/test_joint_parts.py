@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._joint.laws import could_be_heads
-from glasshead._joint.lengths import suited
-from glasshead._joint.levenberg import least_squares
-from glasshead._joint.pairs import Even, Pairs
-from glasshead._joint.plane import Plane, heads_in
-from glasshead._joint.stands import OFF, stand
-from glasshead._joint.turns import turned
-from glasshead._multi.box import open_box
+from glasshead._checks.laws import could_be_heads
+from glasshead._learners.heads.together.columns import OFF, stand
+from glasshead._learners.heads.together.fit import Even, Pairs, least_squares
+from glasshead._learners.heads.together.lift import suited
+from glasshead._learners.heads.together.plane import Plane, heads_in
+from glasshead._learners.heads.together.turns import turned
+from glasshead._meters.isolated.two_tokens import open_box
 from tests.helpers import IMPOSTORS, Impostors
 from tests.multi.layers import layer
 

@@ -6,7 +6,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 import glasshead as gh
-from glasshead._multi import LearnedMultiHead, held_out_heads, learn_multi_head
+from glasshead._checks.heads import held_out_heads
+from glasshead._learned import LearnedMultiHead
+from glasshead._learners.heads.one_by_one.learn import learn_multi_head
 
 
 def layer(dim, heads, rank, *, seed=0, biases=True, dtype: str = "float64") -> gh.MultiHead:

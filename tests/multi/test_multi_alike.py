@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._multi import held_out_heads, learn_multi_head
+from glasshead._checks.heads import held_out_heads
+from glasshead._learners.heads.one_by_one.learn import learn_multi_head
 
 from .layers import changed, errors, layer, learned
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._multi import LearnedMultiHead, checked_heads, held_out_heads
+from glasshead._checks.heads import checked_heads, held_out_heads
+from glasshead._learned import LearnedMultiHead
 
 from .layers import changed, layer
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._multi import jumps
-from glasshead._multi.box import open_box
-from glasshead._multi.circle import Circle
-from glasshead._multi.saturated import Saturated
+from glasshead._learners.heads.saturated import jumps
+from glasshead._learners.heads.saturated.circle import Circle, Saturated
+from glasshead._meters.isolated.two_tokens import open_box
 
 from .layers import errors, layer, learned
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._multi import learn_multi_head
+from glasshead._learners.heads.one_by_one.learn import learn_multi_head
 
 from .layers import changed, errors, layer, learned, parameters
 

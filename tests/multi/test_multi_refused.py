@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._multi import learn_multi_head
-from glasshead._oracle import Budgeted
+from glasshead._learners.heads.one_by_one.learn import learn_multi_head
+from glasshead._oracles.limits import Budgeted
 from tests.helpers import IMPOSTORS, Impostors
 
 from .layers import changed, errors, layer, learned

@@ -7,7 +7,7 @@ import pytest
 from relu_cases import gaussian
 
 from glasshead._errors import NotConverged
-from glasshead._relu import recover_relu
+from glasshead._relu.learn import recover_relu
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from relu_cases import Net, degenerate, gaussian
 
-from glasshead._relu import recover_relu
+from glasshead._relu.learn import recover_relu
 
 SIZES = [(1, 1), (1, 4), (2, 1), (2, 5), (2, 30), (3, 3), (4, 4), (16, 8), (8, 16), (16, 64)]
 FLAWS = [

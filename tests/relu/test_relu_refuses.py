@@ -7,7 +7,7 @@ import pytest
 from relu_cases import gaussian
 
 from glasshead._errors import BudgetExceeded, OracleError, TargetMismatch
-from glasshead._relu import recover_relu
+from glasshead._relu.learn import recover_relu
 
 rng = np.random.default_rng(1)
 A, B, v = rng.standard_normal((6, 8)), rng.standard_normal((8, 5)), rng.standard_normal(8)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from relu_cases import Net, gaussian
 
-from glasshead._relu import box, recover_relu
+from glasshead._relu import homogeneous
+from glasshead._relu.learn import recover_relu
 
 
 def test_one_input_or_many():
@@ -50,7 +51,7 @@ def test_a_box_that_works_in_place_is_none_of_our_business():
 
 
 def test_large_requests_go_out_in_chunks(monkeypatch):
-    monkeypatch.setattr(box, "CHUNK", 160)
+    monkeypatch.setattr(homogeneous, "CHUNK", 160)
     net, largest = gaussian(8, 6), []
     found = recover_relu(lambda x: largest.append(len(x)) or net(x), 8)
     assert max(largest) <= 20

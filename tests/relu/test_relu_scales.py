@@ -9,7 +9,7 @@ import pytest
 from relu_cases import Net, gaussian
 
 from glasshead._errors import GlassheadError, NotConverged, TargetMismatch
-from glasshead._relu import recover_relu
+from glasshead._relu.learn import recover_relu
 
 DECADES = 10.0 ** np.arange(-3, 5)
 

@@ -7,7 +7,7 @@ import pytest
 from sensing_cases import gaussian
 
 from glasshead import sensing
-from glasshead.sensing._check import check_rank
+from glasshead.sensing._measurements import check_rank
 
 A, B, t = gaussian(8, 6, 1, 40).data
 NAN, INFINITE = np.full(40, np.nan), np.full((40, 8), np.inf)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import glasshead as gh
+from glasshead._checks.held_out import check_vector
 from glasshead._models.multi_head import MultiHead
-from glasshead._vector import check_vector
 
 
 def head(dim, outputs, *, rank=None, value_rank=None, key_bias=0.0, bias=0.0, dtype=np.float64, seed=0) -> gh.Attention:

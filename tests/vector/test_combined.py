@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._combined import learn, record, values
-from glasshead._combined.oracle import Combined, generic_weights
-from glasshead._combined.sizes import read_sizes
+from glasshead._learners.heads.combination import learn, values
+from glasshead._learners.heads.combination.outputs import Combined, generic_weights, read_sizes
 from glasshead._models.multi_head import MultiHead
+from glasshead._oracles import limits as record
 
 from .boxes import layer, product
 

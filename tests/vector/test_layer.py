@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import glasshead as gh
+from glasshead._learners.heads.vector import spaces
+from glasshead._learners.heads.vector.learn import learn_vector
+from glasshead._learners.heads.vector.spaces import ways_to_bunch
 from glasshead._models.multi_head import MultiHead
-from glasshead._vector import learn_vector, split
-from glasshead._vector.clusters import ways_to_bunch
 
 from .boxes import head, layer, learned
 
@@ -81,7 +82,7 @@ def test_a_second_input(monkeypatch):
         seen.append(len(eigenvalues))
         return [] if len(seen) == 1 else ways_to_bunch(eigenvalues, floor)
 
-    monkeypatch.setattr(split, "ways_to_bunch", merged_at_first)
+    monkeypatch.setattr(spaces, "ways_to_bunch", merged_at_first)
     _, error, _ = learned(layer(24, 3), learn_vector)
     assert error <= 1e-9
     assert len(seen) == 2

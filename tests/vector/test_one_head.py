@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glasshead._vector import learn_vector, learn_vector_attention
+from glasshead._learners.heads.vector.learn import learn_vector, learn_vector_attention
 
 from .boxes import head, learned
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glasshead._vector.clusters import ways_to_bunch
-from glasshead._vector.rank_drop import drop_rank, spare_rows
-from glasshead._vector.tokens import token_blocks
+from glasshead._learners.heads.vector.spaces import drop_rank, spare_rows, ways_to_bunch
+from glasshead._meters.vector import token_blocks
 
 
 def spectrum(values, strays, noise=1e-6, seed=0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.vector import albert_layer
 
-from glasshead._vector import learn_vector
+from glasshead._learners.heads.vector.learn import learn_vector
 
 from .boxes import learned
 

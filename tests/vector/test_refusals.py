@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import glasshead as gh
+from glasshead._checks.held_out import check_vector
+from glasshead._learners.heads.vector.learn import learn_vector, learn_vector_attention
+from glasshead._learners.heads.vector.spaces import NeedsScalarRoute
 from glasshead._models.multi_head import MultiHead
-from glasshead._oracle import Budgeted
-from glasshead._vector import NeedsScalarRoute, check_vector, learn_vector, learn_vector_attention
+from glasshead._oracles.limits import Budgeted
 
 from .boxes import head, layer
 

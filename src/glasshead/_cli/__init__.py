@@ -1,3 +1,3 @@
-"""The command line: one file per command. Whatever needs the library is imported when a command runs, not before."""
+"""TODO."""
 
 from .app import main as main

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import compare, demo, experiment, new, plan, recover
+from . import compare, demo, new, plan, recover
+from .experiment import experiments
 from .options import INTERRUPTED, unwrapped
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ for module in (demo, new, recover, plan, compare):
     app.command(name, help=unwrapped(module.command.__doc__), epilog=module.EXAMPLES)(module.command)
 
 
-app.add_typer(experiment.app, name="experiment")
+app.add_typer(experiments, name="experiment")
 
 
 def show_version(wanted: bool) -> bool:

@@ -34,7 +34,7 @@ def command(
 
     The distance is the larger of the relative Frobenius distances of W and of v.
     """
-    from .._distance import distance
+    from .._identify import distance
 
     if not 0 <= tol < math.inf:
         raise ValueError(f"expected --tol to be a number >= 0, got {tol}")

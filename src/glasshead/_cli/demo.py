@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .folder import make_folder
-from .options import Json, Seed, examples
+from .options import Json, Seed, examples, make_folder
 from .screen import console, print_json
 
 EXAMPLES = examples("glasshead demo", "glasshead demo --dim 48 --seed 7 --folder demo-48")
@@ -23,14 +22,14 @@ def command(
     """Hide a random attention head in a box, and recover it from the box's answers."""
     import glasshead as gh
 
-    from .._progress import bar
+    from .._oracles import bar
     from . import showing
 
     make_folder(folder)
     target = gh.Attention.random(dim, seed=seed)
     if as_json:
         found = gh.recover(target, seed=seed)
-        print_json(found.to_dict() | showing.errors(target, found) | showing.save(folder, target, found))
+        print_json(found.to_dict() | showing.errors(target, found) | showing.save_pictures(folder, target, found))
         return
     screen = console()
     showing.introduce(screen, dim)
@@ -39,4 +38,4 @@ def command(
         progress(found.queries, found.queries, "recovered")
     showing.numbers(screen, target, found)
     showing.picture(screen, target, found)
-    showing.farewell(screen, showing.save(folder, target, found))
+    showing.farewell(screen, showing.save_pictures(folder, target, found))

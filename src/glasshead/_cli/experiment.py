@@ -10,14 +10,14 @@ import typer
 from .options import Json, examples
 from .screen import print_json
 
-app = typer.Typer(
+experiments = typer.Typer(
     help="Experiments with a figure: what works, and with how many queries.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
 
 
-@app.command(
+@experiments.command(
     epilog=examples("glasshead experiment phase", "glasshead experiment phase --dim 32 --rank 3 --folder runs/phase32")
 )
 def phase(
@@ -30,8 +30,8 @@ def phase(
     as_json: Json = False,
 ) -> None:
     """How often low-rank recovery succeeds with so many measurements: nuclear norm, fixed rank, and ours."""
-    from .._experiments.phase import phase as run
-    from .._progress import bar
+    from .._oracles import bar
+    from .phase import phase as run
 
     if rank > dim:
         raise ValueError(f"expected a rank from 1 to --dim {dim}, got --rank {rank}")

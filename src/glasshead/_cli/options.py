@@ -47,3 +47,10 @@ Family = Annotated[str, typer.Option(help="What the box is: " + ", ".join(FAMILI
 Answers = Annotated[str, typer.Option(help="What the box answers: " + ", ".join(ANSWERS) + ".", autocompletion=answers)]
 Rank = Annotated[int | None, typer.Option(min=1, help="The rank of W, where it is known.")]
 Accuracy = Annotated[float | None, typer.Option(help="The largest acceptable error of W, in Frobenius norm.")]
+
+
+def make_folder(path: Path) -> None:
+    """Made before the first query is asked: one that cannot be made costs none."""
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"expected the name of a folder, got {path}, which is a file")
+    path.mkdir(parents=True, exist_ok=True)

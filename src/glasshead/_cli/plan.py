@@ -30,7 +30,8 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Say how many queries a recovery will ask at most."""
-    from .._plan import free_parameters, plan, planned_bits
+    from .._limits import free_parameters
+    from .._plan import plan, planned_bits
 
     model = {"family": family, "rank": rank, "heads": heads, "biases": biases, "width": width}
     queries = plan(dim, **model, answers=answers, accuracy=accuracy)

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .folder import make_folder
-from .options import ANSWERS, Accuracy, Answers, Family, Json, Rank, Seed, examples, models
+from .options import ANSWERS, Accuracy, Answers, Family, Json, Rank, Seed, examples, make_folder, models
 from .screen import patient_bar, print_json
 from .target import open_target
 
@@ -50,8 +49,8 @@ def command(
     """
     import glasshead as gh
 
-    from .advice import advice
-    from .summary import show
+    from .errors import advice
+    from .screen import show
 
     check_answers(answers, tolerance, rtol, flips)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the box may print; our stdout is JSON only

@@ -1,4 +1,4 @@
-"""What the demo shows: a target and its recovery side by side, in digits, numbers and colours."""
+"""A matrix in the terminal: coloured half blocks, two rows of entries to a line."""
 
 from __future__ import annotations
 
@@ -7,16 +7,59 @@ from typing import Any
 
 import numpy as np
 from rich import box
+from rich.color import Color
 from rich.console import Console
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from .._files import save as save_model
-from .._models import Attention
-from .._picture import Panel, draw
+from .._models import Attention, save
 from .._recovery import Recovery
-from . import blocks
+from .._report import Panel, colours, draw
 from .screen import number
+
+GAP = 2  # columns between panels
+LEAST = 8  # fewer columns for a panel are not worth drawing
+
+
+def can_draw(screen: Console) -> bool:
+    return (
+        screen.is_terminal
+        and not screen.no_color
+        and screen.color_system in ("256", "truecolor", "windows")
+        and screen.encoding.startswith("utf")
+    )
+
+
+def matrix_picture(panels: list[Panel], width: int) -> tuple[Table, int] | None:
+    """The panels side by side and how many rows and columns of them fit, or None where hardly any do."""
+    size = min((width - GAP * (len(panels) - 1)) // len(panels), max(panels[0].values.shape))
+    if size < min(LEAST, max(panels[0].values.shape)):
+        return None
+    grid = Table.grid(padding=(0, GAP, 0, 0))
+    for _ in panels:
+        grid.add_column(width=size, vertical="bottom")
+    grid.add_row(*(panel.title for panel in panels), style="bold")
+    grid.add_row(*(half_blocks(colours(panel.values[:size, :size], panel.range)) for panel in panels))
+    return grid, size
+
+
+def half_blocks(pixels: np.ndarray) -> Text:
+    """`pixels (rows, columns, 3)`: the upper half of a character is one row, the lower half the next."""
+
+    def colour(pixel: list[int]) -> Color:
+        return Color.from_rgb(*pixel)
+
+    text = Text(end="")
+    rows = pixels.tolist()
+    for k in range(0, len(rows), 2):
+        upper, lower = rows[k], rows[k + 1] if k + 1 < len(rows) else None
+        for j, pixel in enumerate(upper):
+            below = None if lower is None else colour(lower[j])
+            text.append("\N{UPPER HALF BLOCK}", Style(color=colour(pixel), bgcolor=below))
+        text.append("\n" * (k + 2 < len(rows)))
+    return text
+
 
 WIDE = 64  # columns that the digits need beside one another
 
@@ -101,7 +144,7 @@ def panels(target: Attention, found: Recovery) -> list[Panel]:
 
 def picture(screen: Console, target: Attention, found: Recovery) -> None:
     """In the terminal, as far as it fits; the whole of it goes to a file."""
-    drawn = blocks.picture(panels(target, found), screen.width) if blocks.can_draw(screen) else None
+    drawn = matrix_picture(panels(target, found), screen.width) if can_draw(screen) else None
     if drawn is None:
         return
     grid, size = drawn
@@ -111,7 +154,7 @@ def picture(screen: Console, target: Attention, found: Recovery) -> None:
     screen.print()
 
 
-def save(folder: Path, target: Attention, found: Recovery) -> dict[str, str]:
+def save_pictures(folder: Path, target: Attention, found: Recovery) -> dict[str, str]:
     title = f"One attention head, W of {target.dim} x {target.dim}, recovered from the answers of a black box"
     caption = (
         f"{found.queries:,} queries, {found.overhead:.3f} times the information limit; "
@@ -120,7 +163,7 @@ def save(folder: Path, target: Attention, found: Recovery) -> dict[str, str]:
     svg = draw(folder / "W.svg", panels(target, found), title=title, caption=caption, signs="\N{MINUS SIGN}=")
     return {
         "picture": str(svg),
-        "target": str(save_model(target, folder / "target.safetensors")),
+        "target": str(save(target, folder / "target.safetensors")),
         "recovered": str(found.save(folder / "recovered")),
     }
 

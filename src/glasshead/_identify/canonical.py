@@ -1,13 +1,83 @@
-"""The canonical form: what is left of the parameters when everything that no query can see is taken away."""
+"""Every model here is a list of heads and a bias, in float64, with v of shape (d, k) even for one output."""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
-from .._models import Attention, MultiHead
-from .._models.values import with_values
-from .alike import SAME, clusters
-from .parts import Parts, heads_of, length, parts
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from .._models import Attention, MultiHead, plain, with_values
+
+
+@dataclass(frozen=True)
+class Parts:
+    dim: int
+    heads: list[Attention]
+    bias: np.ndarray
+
+    @property
+    def model(self) -> MultiHead:
+        """No heads are one that answers nothing."""
+        silent = Attention(np.zeros((self.dim, self.dim)), np.zeros((self.dim, len(self.bias))))
+        return MultiHead(self.heads or [silent], bias=self.bias)
+
+
+def parts(model) -> Parts:
+    check_model(model)
+    bias = np.atleast_1d(np.asarray(model.bias, np.float64))
+    return Parts(model.dim, [in_columns(head) for head in heads_of(model)], bias)
+
+
+def heads_of(model) -> tuple[Attention, ...]:
+    return model.heads if isinstance(model, MultiHead) else (model,)
+
+
+def check_model(model) -> None:
+    if not isinstance(model, Attention | MultiHead):
+        raise TypeError(f"expected a gh.Attention or a gh.MultiHead, got {type(model).__name__}")
+
+
+def in_columns(head: Attention) -> Attention:
+    head = plain(head, np.float64)
+    return head if head.v.ndim == 2 else with_values(head.score_tensors(), head.v[:, None])
+
+
+def comparable(a: Parts, b: Parts) -> bool:
+    """One output is one output, as (d,) or as (d, 1)."""
+    return a.dim == b.dim and a.bias.shape == b.bias.shape
+
+
+def length(x: np.ndarray) -> float:
+    """The Euclidean or Frobenius norm; entries are scaled first, so that no square overflows or vanishes."""
+    largest = float(np.abs(x).max(initial=0.0))
+    return 0.0 if largest == 0 else largest * float(np.linalg.norm(x / largest))
+
+
+SAME = 1e-9
+# With a token q long enough for W q to matter beside a key bias k, scores reach |q| |k| = k^2 / W and are rounded in
+# proportion: answers in float64 do not clearly show a part of W smaller than this part of k^2.
+ROUNDED = 2.0**-40
+
+
+def clusters(heads: list[Attention], tol: float) -> list[list[int]]:
+    """Indices of heads that score alike, directly or through others."""
+    _, labels = connected_components(alike(heads, tol), directed=False)
+    return [np.flatnonzero(labels == label).tolist() for label in dict.fromkeys(labels)]
+
+
+def alike(heads: list[Attention], tol: float) -> np.ndarray:
+    matrices, biases = [head.W for head in heads], [head.key_bias for head in heads]
+    W, key = np.array([length(M) for M in matrices]), np.array([length(k) for k in biases])
+    answer = np.eye(len(heads), dtype=bool)
+    for i, j in zip(*np.triu_indices(len(heads), 1), strict=True):
+        larger, longer = max(W[i], W[j]), max(key[i], key[j])
+        answer[i, j] = (
+            abs(W[i] - W[j]) <= (allowed := tol * larger + ROUNDED * longer**2)
+            and length(biases[i] - biases[j]) <= tol * max(longer, np.sqrt(larger))
+            and length(matrices[i] - matrices[j]) <= allowed
+        )
+    return answer
 
 
 def canonical(model, *, tol: float = SAME) -> MultiHead:

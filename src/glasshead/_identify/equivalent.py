@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._models import Attention
-from .._models.values import with_values
-from .alike import SAME
-from .canonical import canonical_parts, louder, merged
-from .parts import Parts, comparable, length, parts
+from .._models import Attention, with_values
+from .canonical import SAME, Parts, canonical_parts, comparable, length, louder, merged, parts
 
 
 def equivalent(a, b, *, tol: float = SAME) -> bool:

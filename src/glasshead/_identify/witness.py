@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._models import Attention, MultiHead
-from .._models.values import with_values
-from .alike import clusters
-from .parts import check_model, heads_of
+from .._models import Attention, MultiHead, with_values
+from .canonical import check_model, clusters, heads_of
 
 EQUAL = 1e-13  # relative: one W computed from two sets of factors
 

@@ -1,11 +1,137 @@
-"""One attention head: softmax over the scores of all tokens against the last one, then a linear read-out."""
+"""What every head shares: `W`, whole or as two factors, and a key bias."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .._arrays import as_real, check_shape
-from .head import Head, check_size, random_scores, scores_from
+from .._linalg import factored_svd, numerical_rank, softmax
+from .._types import Float
+from .._validate import as_real, check_shape
+
+
+class Head:
+    """The part of a model that scores tokens against the last one, `x_i . (W x_N + key_bias)`."""
+
+    _W: np.ndarray | None
+    _factors: tuple[np.ndarray, np.ndarray] | None
+    _key_bias: np.ndarray | None
+
+    def _set_scores(self, W, factors, key_bias, dtype=None) -> None:
+        """`W`, or `factors = (Q, K)` with `K^T Q = W`."""
+        if W is not None:
+            W = as_real(W, "W")
+            square = W.ndim == 2 and W.shape[0] == W.shape[1] and W.size > 0
+            check_shape(square, "W of shape (d, d) with d >= 1", W.shape)
+        dim = len(W) if W is not None else factors[0].shape[1]
+        dtype = np.result_type(W if W is not None else factors[0]) if dtype is None else dtype
+        if key_bias is not None:
+            key_bias = as_real(key_bias, "key_bias").astype(dtype, copy=False)
+            check_shape(key_bias.shape == (dim,), f"key_bias of shape ({dim},)", key_bias.shape)
+        self._W = None if W is None else W.astype(dtype, copy=False)
+        self._factors = None if factors is None else tuple(F.astype(dtype, copy=False) for F in factors)
+        self._key_bias = key_bias
+
+    @property
+    def dim(self) -> int:
+        return len(self._W) if self._W is not None else self._factors[0].shape[1]  # type: ignore[index]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._W.dtype if self._W is not None else self._factors[0].dtype  # type: ignore[index]
+
+    @property
+    def W(self) -> Float[np.ndarray, "d d"]:
+        if self._W is None:
+            assert self._factors is not None
+            Q, K = self._factors
+            return K.T @ Q
+        return self._W
+
+    @property
+    def W_norm(self) -> float:
+        """The Frobenius norm of W."""
+        if self._factors is None:
+            return float(np.linalg.norm(self.W))
+        Q, K = self._factors
+        return float(np.sqrt(max(0.0, np.sum((Q @ Q.T) * (K @ K.T)))))
+
+    @property
+    def key_bias(self) -> Float[np.ndarray, " d"]:
+        """The vector added to `W x_N`; zeros where the head has none."""
+        return np.zeros(self.dim, self.dtype) if self._key_bias is None else self._key_bias
+
+    @property
+    def has_key_bias(self) -> bool:
+        return self._key_bias is not None and bool(np.any(self._key_bias))
+
+    def keys_against(self, last: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
+        """`W x + key_bias` for each row x of `last`: what the other tokens are scored with."""
+        if self._factors is not None:
+            Q, K = self._factors
+            keys = (last @ Q.T) @ K
+        else:
+            keys = last @ self.W.T
+        return keys if self._key_bias is None else keys + self._key_bias
+
+    def weights(self, batch: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, "B N"]:
+        """How much each token counts."""
+        keys = self.keys_against(np.ascontiguousarray(batch[:, -1]))
+        return softmax(np.einsum("bnd,bd->bn", batch, keys))
+
+    def batched(self, X) -> tuple[np.ndarray, bool]:
+        """One sequence or a batch of them as a batch, and whether it was one."""
+        X = np.asarray(X, dtype=self.dtype)
+        if X.ndim not in (2, 3) or X.shape[-1] != self.dim or X.shape[-2] < 1:
+            raise ValueError(f"expected sequences of shape (N, {self.dim}) or (B, N, {self.dim}), got {X.shape}")
+        return (X, False) if X.ndim == 3 else (X[None], True)
+
+    def factor(self, rank: int | None = None) -> tuple[Float[np.ndarray, "r d"], Float[np.ndarray, "r d"]]:
+        """`Q, K (rank, d)` with `K^T Q = W`, balanced (equal singular values): the projections up to their gauge.
+
+        `rank=None` keeps every singular value above the rounding level; a smaller rank gives the nearest such head.
+        """
+        if rank is not None and not 1 <= rank <= self.dim:
+            raise ValueError(f"expected a rank from 1 to dim = {self.dim}, got {rank}")
+        U, s, Vt = np.linalg.svd(self.W) if self._factors is None else factored_svd(*self._factors)
+        keep = min(len(s), rank or max(1, numerical_rank(s, self.dim)))
+        root = np.sqrt(s[:keep])
+        Q, K = root[:, None] * Vt[:keep], root[:, None] * U[:, :keep].T
+        missing = (rank or keep) - keep
+        return np.pad(Q, ((0, missing), (0, 0))), np.pad(K, ((0, missing), (0, 0)))
+
+    def numpy(self):
+        return self
+
+    def score_tensors(self) -> dict[str, np.ndarray]:
+        tensors = {"W": self.W} if self._factors is None else {"Q": self._factors[0], "K": self._factors[1]}
+        return tensors if self._key_bias is None else tensors | {"key_bias": self._key_bias}
+
+    @property
+    def form(self) -> str:
+        """For a repr."""
+        rank = "" if self._factors is None else f", rank={len(self._factors[0])}"
+        return f"dim={self.dim}{rank}" + ", key_bias" * self.has_key_bias
+
+
+def scores_from(tensors: dict[str, np.ndarray]) -> dict:
+    """The arguments of `_set_scores` in what `score_tensors` gave."""
+    factors = None if "W" in tensors else (tensors["Q"], tensors["K"])
+    return {"W": tensors.get("W"), "factors": factors, "key_bias": tensors.get("key_bias")}
+
+
+def random_scores(dim: int, rank: int | None, rng: np.random.Generator) -> dict:
+    """Gaussian scores: on unit-variance tokens of variance about `dim`; `rank` keeps the factors."""
+    if rank is None:
+        return {"W": rng.standard_normal((dim, dim)) / np.sqrt(dim), "factors": None}
+    Q, K = rng.standard_normal((2, rank, dim))
+    return {"W": None, "factors": (Q / np.sqrt(rank * dim), K)}
+
+
+def check_size(dim: int, rank: int | None) -> None:
+    if dim < 1:
+        raise ValueError(f"expected dim >= 1, got {dim}")
+    if rank is not None and not 1 <= rank <= dim:
+        raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
 
 
 class Attention(Head):
@@ -80,3 +206,16 @@ class Attention(Head):
     def __repr__(self) -> str:
         outputs = "" if self.v.ndim == 1 else f", outputs={self.v.shape[1]}"
         return f"Attention({self.form}{outputs}{', bias' * bool(np.any(self.bias))}, {self.dtype})"
+
+
+def with_values(scores: dict[str, np.ndarray], v: np.ndarray) -> Attention:
+    """The head with these `score_tensors`, this v and no bias."""
+    return Attention.from_tensors(scores | {"v": v, "bias": np.zeros(v.shape[1:], v.dtype)})
+
+
+def plain(head: Attention, dtype) -> Attention:
+    """The head in this dtype, without its bias."""
+    if head.dtype == dtype and not np.any(head.bias):
+        return head
+    scores = {name: a.astype(dtype) for name, a in head.score_tensors().items()}
+    return with_values(scores, head.v.astype(dtype))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._arrays import as_real, check_shape
 from .._types import Float
-from .head import Head, check_size, random_scores, scores_from
+from .._validate import as_real, check_shape
+from .attention import Head, check_size, random_scores, scores_from
 
 
 class Transformer(Head):

@@ -1,4 +1,4 @@
-"""Two-layer ReLU networks from value queries: one circle finds every neuron, since every hyperplane meets it."""
+"""TODO."""
 
 from .learn import recover_relu as recover_relu
-from .network import ReluNetwork as ReluNetwork
+from .neurons import ReluNetwork as ReluNetwork

@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._errors import Evidence
-from .arcs import find_arcs
-from .check import Check, fresh
+from .arcs import Pieces, find_arcs
+from .check import Check, Scales, fresh, look_everywhere
 from .circle import Kinks, find_kinks
 from .gradients import Gradients
 from .homogeneous import Circle, Homogeneous, Lifted
-from .network import Neurons, ReluNetwork, to_neurons
-from .noise import Noise
-from .pieces import Pieces
+from .neurons import Neurons, ReluNetwork, to_neurons
 from .repair import repair, worst_arcs
-from .scales import Scales, look_everywhere
+from .view import Noise
 
 AUDITS = 3
 REPAIRS = 3

@@ -9,7 +9,9 @@ import numpy as np
 
 from .._errors import Evidence
 from .._types import Float
-from .homogeneous import Circle, Homogeneous
+from .homogeneous import Circle, Homogeneous, Lifted, Plain
+from .neurons import ReluNetwork
+from .view import CAUTION, GAIN, STRETCH, THIRD, Noise
 
 EACH = 4  # a third of the points lie on the circle, where a missed kink would show
 MORE = 5  # times as many where answers are noisy
@@ -46,3 +48,157 @@ def fresh(g: Homogeneous, circle: Circle | None, exact: bool, rng: np.random.Gen
     if circle is not None:
         X = np.vstack([X, circle.at(rng.uniform(circle.low, circle.high, n))])
     return Check(X, g(X))
+
+
+SHORTEST, FARTHEST = 1e-3, 1e4  # input lengths looked at in any case
+BEYOND = 10.0  # the nearest and the farthest hyperplane by this factor
+NEAREST, REMOTE = 1e-5, 1e6  # radii; a hyperplane nearer goes through 0, one farther is not looked for
+FEWEST, SHARE = 16, 0.03  # inputs, and more of them the more parameters there are
+SMALL, EASY = 100, 80  # but a network of so few parameters can afford these
+SHELLS, PER_SHELL = 10, 12  # the same where answers are noisy, and the noise has to be known at each length
+BESIDE_BY = 0.1  # of the input's length
+DIRECTIONS = 64  # in which the learned network itself is evaluated, to know how large answers are at a length
+SIGMAS = 5.0
+ROUNDED = 1e-11  # of the sum of the neurons' sizes: where they cancel, this much is left of their own errors
+VISIBLE = 1e-5  # of the largest answer at a length: no rounding excuses more
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Inputs of all lengths, the box's answers, and how far off each may be without saying anything."""
+
+    x: Float[np.ndarray, "n d"]
+    answers: Float[np.ndarray, "n"]
+    expected: Float[np.ndarray, "n"]
+    largest: Float[np.ndarray, "n"]  # answer to be expected at this length
+    explained: Float[np.ndarray, "n"]
+
+    @property
+    def off(self) -> Float[np.ndarray, "n"]:
+        return np.abs(self.expected - self.answers)
+
+    @property
+    def unexplained(self) -> Float[np.ndarray, "n"]:
+        """Errors beyond noise and rounding, over the largest answer at their length."""
+        excess = np.maximum(self.off - self.explained, 0.0)
+        return excess / np.maximum(self.largest, np.finfo(float).tiny)
+
+    @property
+    def worst(self) -> int:
+        return int(np.argmax(self.unexplained))
+
+    @property
+    def worst_length(self) -> float:
+        return float(np.linalg.norm(self.x[self.worst]))
+
+    @property
+    def residual(self) -> float:
+        """The largest error over the largest answer at its length, where there is one to speak of."""
+        told = self.largest > self.explained
+        return float((self.off[told] / self.largest[told]).max(initial=0.0))
+
+    def evidence(self) -> Evidence:
+        i = self.worst
+        law = f"the learned network predicts fresh answers at inputs of length {self.worst_length:.1e}"
+        return Evidence(law, self.x[i : i + 1], f"expected {self.expected[i]:.12g}", f"{self.answers[i]:.12g}")
+
+
+def look_everywhere(g: Homogeneous, network: ReluNetwork, noise: Noise, rng: np.random.Generator) -> Scales:
+    low, high = lengths(g, network)
+    if noise.exact:
+        x = exact_inputs(network, low, high, rng)
+        g.seen.append((x, g.box(x), np.zeros(len(x))))
+    else:
+        g.seen.append(noisy_shells(g, low, high, rng))
+    # what an earlier network was refused for is asked of this one too: none passes by the luck of its inputs
+    x, answers, spread = (np.concatenate(parts) for parts in zip(*g.seen, strict=True))
+    largest = largest_at(network, np.linalg.norm(x, axis=1), rng)
+    explained = np.maximum(SIGMAS * spread, rounding(size(network, x), largest))
+    return Scales(x, answers, network(x), largest, explained)
+
+
+def lengths(g: Homogeneous, network: ReluNetwork) -> tuple[float, float]:
+    """From well below the nearest hyperplane to well beyond the farthest, never longer than the box may be asked."""
+    low, high = SHORTEST, FARTHEST
+    if isinstance(g, Lifted):
+        far = np.clip(distances(network), NEAREST * g.radius, REMOTE * g.radius)
+        low = min(low, g.radius / BEYOND, far.min(initial=np.inf) / BEYOND)
+        high = max(high, g.radius * BEYOND, far.max(initial=0.0) * BEYOND)
+    if isinstance(g, Plain):  # a scale other than 1 was chosen because answers are less exact at 1
+        low, high = low * g.scale, high * g.scale
+    if g.box.max_norm is not None:
+        low, high = SHORTEST * g.box.max_norm, g.box.max_norm / (1 + BESIDE_BY)
+    return low, high
+
+
+def distances(network: ReluNetwork) -> np.ndarray:
+    norms = np.linalg.norm(network.A, axis=0)
+    return np.abs(network.b[norms > 0]) / norms[norms > 0]
+
+
+def exact_inputs(network: ReluNetwork, low: float, high: float, rng: np.random.Generator) -> np.ndarray:
+    parameters = network.A.size
+    n = (EASY if parameters < SMALL else FEWEST + int(SHARE * parameters)) // 4
+    anywhere = all_lengths(low, high, n, rng) * units(n, network.dim, rng)
+    patterned, aside = (all_lengths(low, high, n, rng) * patterns(network, n, rng) for _ in range(2))
+    farthest = high * patterns(network, n, rng)
+    return np.vstack([anywhere, patterned, beside(network, aside, high, rng), farthest])
+
+
+def all_lengths(low: float, high: float, n: int, rng: np.random.Generator) -> np.ndarray:
+    return (low * (high / low) ** ((np.arange(n) + rng.random(n)) / n))[:, None]
+
+
+def patterns(network: ReluNetwork, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Directions in which, as far as the dimension allows, every set of neurons is on equally often."""
+    norms = np.linalg.norm(network.A, axis=0)
+    normals = network.A[:, norms > 0] / norms[norms > 0]
+    x = rng.standard_normal((n, normals.shape[1])) @ np.linalg.pinv(normals, rcond=1e-3)
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    return np.where(length > 0, x / np.maximum(length, 1e-300), units(n, network.dim, rng))
+
+
+def units(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
+    u = rng.standard_normal((n, dim))
+    return u / np.linalg.norm(u, axis=1, keepdims=True)
+
+
+def beside(network: ReluNetwork, x: np.ndarray, high: float, rng: np.random.Generator) -> np.ndarray:
+    """The inputs moved next to random hyperplanes: those of a deeper network end or bend somewhere."""
+    norms, n = np.linalg.norm(network.A, axis=0), len(x)
+    there = np.flatnonzero(norms > 0)
+    if len(there) == 0:
+        return x
+    k = rng.choice(there, n)
+    normals, heights = network.A[:, k].T / norms[k, None], network.b[k] / norms[k]
+    on_it = x - (np.einsum("nd,nd->n", x, normals) + heights)[:, None] * normals
+    on_it *= np.minimum(1.0, high / np.maximum(np.linalg.norm(on_it, axis=1), 1e-300))[:, None]
+    aside = BESIDE_BY * np.linalg.norm(on_it, axis=1) * rng.choice([-1.0, 1.0], n)
+    return on_it + aside[:, None] * normals
+
+
+def noisy_shells(g: Homogeneous, low: float, high: float, rng) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Several inputs of each length, and what third differences say of the noise there."""
+    d, n = g.box.dim, SHELLS * PER_SHELL
+    x = np.repeat(low * (high / low) ** np.linspace(0, 1, SHELLS), PER_SHELL)[:, None] * units(n, d, rng)
+    ahead = STRETCH * np.linalg.norm(x, axis=1, keepdims=True) * units(n, d, rng)
+    answers = g.box((x[:, None] - np.arange(4)[None, :, None] * ahead[:, None]).reshape(4 * n, d)).reshape(n, 4)
+    differences = np.sort(np.abs(answers @ THIRD).reshape(SHELLS, PER_SHELL), axis=1)[:, :-2]
+    spread = CAUTION * np.sqrt(np.mean(differences**2, axis=1)) / GAIN
+    return x, answers[:, 0], np.repeat(spread, PER_SHELL)
+
+
+def size(network: ReluNetwork, x: np.ndarray) -> np.ndarray:
+    """What the answer would be if nothing cancelled."""
+    return np.abs(x @ network.A + network.b) @ np.abs(network.w) + abs(network.c)
+
+
+def rounding(size: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """What is left of the neurons' own errors where they cancel; less, if there is anything to see there."""
+    left = ROUNDED * size
+    return np.where(largest > left, np.minimum(left, VISIBLE * largest), left)
+
+
+def largest_at(network: ReluNetwork, radii: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    u = units(DIRECTIONS, network.dim, rng)
+    return np.array([np.abs(network(radius * u)).max() for radius in radii])

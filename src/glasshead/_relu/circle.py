@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._types import Float
-from .noise import Noise
 from .samples import NARROWEST, Samples
+from .view import Noise
 
 FIRST = 4  # samples to begin with, each with a companion
 ROUNDS = 10_000

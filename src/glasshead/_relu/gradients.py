@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from .._types import Float
-from .arcs import Arcs
-from .box import CHUNK
-from .homogeneous import Circle, Homogeneous
-from .pieces import Pieces
+from .arcs import Arcs, Pieces
+from .homogeneous import CHUNK, Circle, Homogeneous
 
 STEP = 0.15  # of the room in the arc; a longer step is more accurate and crosses more often
 NEAR = 0.97  # of the way to a hyperplane: from here on a step is taken to have crossed it

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .._errors import BudgetExceeded, Evidence, GlassheadError, NotConverged, TargetMismatch
-from .._numbers import positive, whole
+from .._validate import positive, whole
 from .attempt import Attempt, Unresolved, attempt, attempt_line
-from .box import Box
-from .homogeneous import Homogeneous, Lifted, Plain
-from .network import ReluNetwork
-from .noise import MANY, Noise, measure_noise
-from .scales import distances
-from .view import look
+from .check import distances
+from .homogeneous import Box, Homogeneous, Lifted, Plain
+from .neurons import ReluNetwork
+from .view import MANY, Noise, look, measure_noise
 
 CIRCLES, NOISY_CIRCLES = 6, 16
 PICKY = 3  # circles on which two kinks too close for the noise are reason enough to take another circle

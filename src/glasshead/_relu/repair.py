@@ -12,10 +12,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from .._types import Float
-from .box import CHUNK
-from .homogeneous import Homogeneous
-from .noise import Noise
-from .pieces import Pieces
+from .arcs import Pieces
+from .homogeneous import CHUNK, Homogeneous
+from .view import Noise
 
 SHARE = 0.15  # of the arcs at most, where answers are exact: the rest is good enough
 EQUATIONS, NOISY_EQUATIONS = 1.25, 2.0  # per unknown

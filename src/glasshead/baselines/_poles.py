@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import eig
+from scipy.optimize import linear_sum_assignment
 
 from .._types import Float
 
@@ -82,3 +83,15 @@ def step(s, c, t, y, damping, values_known: bool) -> tuple[np.ndarray, np.ndarra
     both = np.einsum("pkl,pk->pl", Vt, rest * size / (size**2 + small**2 + np.finfo(float).tiny))
     heads = s.shape[1]
     return both[:, :heads], np.zeros_like(c) if values_known else both[:, heads:]
+
+
+def by_sums(one, other, together) -> np.ndarray:
+    """For each pair of `one` its partner in `other`, so that the half sums lie in `together`; all are (H, 2)."""
+    sums = (one[:, None] + other) / np.sqrt(2)
+    cost = np.sum((sums[:, :, None] - together) ** 2, axis=-1).min(axis=-1)
+    return linear_sum_assignment(cost)[1]
+
+
+def by_vectors(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """For each row of `one` the row of `other` that is the same vector."""
+    return linear_sum_assignment(np.sum((one[:, None] - other) ** 2, axis=-1))[1]

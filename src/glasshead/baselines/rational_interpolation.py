@@ -6,18 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._arguments import as_oracle
 from .._errors import NotConverged
-from .._models import Attention
-from .._models.factors import numerical_rank
-from .._models.multi_head import MultiHead
-from .._numbers import whole
-from .._oracle import Oracle
-from .._plan import information_limit
+from .._limits import information_limit
+from .._linalg import numerical_rank
+from .._models import Attention, MultiHead
+from .._oracles import Oracle, as_oracle
 from .._recovery import Recovery
+from .._validate import whole
 from ..paper._reading import read_v
-from . import _matching as matching
-from . import _poles as poles
+from ._poles import by_sums, by_vectors, conditioning, pairs, polished
 
 CHECKS = 16
 WRONG = 1e-3  # a residual above this is no recovery
@@ -119,7 +116,7 @@ def best_scale(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: int, r
 
     def quality(scale: float) -> float:
         answers = [ask(oracle, v, ratios, scale * z[i : i + 1], q[i])[0] for i in range(TRIES)]
-        return min(poles.conditioning(r, y, heads) for y in answers)
+        return min(conditioning(r, y, heads) for y in answers)
 
     return max(SCALES, key=quality)
 
@@ -128,10 +125,10 @@ def read_column(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: int, 
     d, r = len(Z), np.array([ratio.p / ratio.k for ratio in ratios])
     probes = np.vstack([Z, (Z[:1] + Z[1:]) / np.sqrt(2)])
     y, total = ask(oracle, v, ratios, probes, q), probes @ v
-    s, c = poles.pairs(r, y, total, heads)
+    s, c = pairs(r, y, total, heads)
     weighed = np.stack([s / np.sqrt(np.mean(s**2)), c / np.sqrt(np.mean(c**2))], axis=-1)
     order = [np.arange(heads)]
-    order += [matching.by_sums(weighed[0], weighed[i], weighed[d + i - 1]) for i in range(1, d)]
+    order += [by_sums(weighed[0], weighed[i], weighed[d + i - 1]) for i in range(1, d)]
     scores, values = (np.array([x[i][order[i]] for i in range(d)]).T for x in (s, c))
     return Column(scores, values, r, y[:d])
 
@@ -146,20 +143,20 @@ def assembled(columns: list[Column], Z: np.ndarray, Q: np.ndarray) -> MultiHead:
 
 def agreed(tables: list[np.ndarray]) -> np.ndarray:
     """`z_i . v_h` does not depend on q: the median over all columns, in the order of the one most others agree with."""
-    matched = [[other[matching.by_vectors(one, other)] for other in tables] for one in tables]
+    matched = [[other[by_vectors(one, other)] for other in tables] for one in tables]
     spread = [np.median(np.linalg.norm(np.array(all_) - all_[j], axis=(1, 2))) for j, all_ in enumerate(matched)]
     return np.median(matched[int(np.argmin(spread))], axis=0)
 
 
 def by_values(column: Column, values: np.ndarray) -> np.ndarray:
     """The scores of a column in the order of `values`, probe by probe: one failed probe spoils no other."""
-    orders = [matching.by_vectors(values[:, i : i + 1], column.values[:, i : i + 1]) for i in range(values.shape[1])]
+    orders = [by_vectors(values[:, i : i + 1], column.values[:, i : i + 1]) for i in range(values.shape[1])]
     return np.column_stack([column.scores[order, i] for i, order in enumerate(orders)])
 
 
 def refitted(column: Column, scores: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Once more with the values known, which leaves half as many numbers to find."""
-    return poles.polished(scores.T, values.T, np.log(column.ratios), column.answers, values_known=True)[0].T
+    return polished(scores.T, values.T, np.log(column.ratios), column.answers, values_known=True)[0].T
 
 
 def held_out(oracle: Oracle, model: MultiHead, rng: np.random.Generator) -> float:

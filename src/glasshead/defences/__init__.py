@@ -7,11 +7,11 @@
 A box is any callable that takes `(B, N, d)` and returns `(B,)` or `(B, k)`. They combine in any order.
 """
 
-from ._clipped import clipped as clipped
 from ._defence import Defence as Defence
-from ._flipped import flipped as flipped
-from ._formats import bfloat16 as bfloat16
-from ._formats import half as half
-from ._gaussian import gaussian as gaussian
-from ._noisy import noisy as noisy
-from ._rounded import rounded as rounded
+from ._defence import clipped as clipped
+from ._digits import bfloat16 as bfloat16
+from ._digits import half as half
+from ._digits import rounded as rounded
+from ._noise import flipped as flipped
+from ._noise import gaussian as gaussian
+from ._noise import noisy as noisy

@@ -3,7 +3,8 @@
 `gh.paper.results()` is the map from the paper's results to functions and tests.
 """
 
-from ._results import results as results
+from ._blockdiag import blockdiag as blockdiag
+from ._reading import results as results
 from .hessian_subspaces import hessian_subspaces as hessian_subspaces
 from .lemma_a_1 import lemma_a_1 as lemma_a_1
 from .proposition_7_1 import proposition_7_1 as proposition_7_1
@@ -14,3 +15,5 @@ from .theorem_5_1 import theorem_5_1 as theorem_5_1
 from .theorem_6_1 import theorem_6_1 as theorem_6_1
 from .theorem_b_1 import theorem_b_1 as theorem_b_1
 from .theorem_b_1 import theorem_b_1_queries as theorem_b_1_queries
+from .tolerance import accuracy_for as accuracy_for
+from .tolerance import tolerance_for as tolerance_for

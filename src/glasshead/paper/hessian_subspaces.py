@@ -1,17 +1,54 @@
-"""Appendix C.1, the conjecture: the hidden orthogonal subspaces from finite-difference Hessians."""
+"""Hessians of `F(z) = f([z + q ; q])` from value queries."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .._arguments import as_oracle
-from .._blockdiag.blockdiag import blocks_and_kernel
 from .._errors import NotIdentifiable, TargetMismatch
-from .._numbers import positive, whole
-from .._oracle import Oracle
+from .._oracles import Oracle, as_oracle
 from .._types import Float
-from . import _hessians as hessians
+from .._validate import positive, whole
+from ._blockdiag import blocks_and_kernel
 from ._reading import read_v
+
+
+def at_zero(oracle: Oracle, q: np.ndarray, v: np.ndarray, step: float) -> Float[np.ndarray, "d d"]:
+    """Four times the Hessian at 0, with `d (d + 1) / 2` queries: half of what central differences take.
+
+    For every head `F(z) - F(-z) = z.v`, so with v, the sum of all, known, the even part `F(z) - q.v - z.v / 2` is known
+    from z alone.
+    """
+    Z, a, b = directions(len(q), step)
+    even = asked(oracle, Z, q) - q @ v - Z @ v / 2
+    return assembled(8 * even / step**2, a, b)
+
+
+def at_point(oracle: Oracle, q: np.ndarray, z: np.ndarray, step: float) -> Float[np.ndarray, "d d"]:
+    """Four times the Hessian at z by central differences: `d (d + 1) + 1` queries."""
+    Z, a, b = directions(len(q), step)
+    answers = asked(oracle, np.vstack([z + Z, z - Z, z[None]]), q)
+    second = answers[: len(Z)] + answers[len(Z) : -1] - 2 * answers[-1]
+    return assembled(4 * second / step**2, a, b)
+
+
+def directions(d: int, step: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`step * (e_a + e_b)` for a < b, and `step * e_a` for a = b."""
+    a, b = np.triu_indices(d)
+    unit = np.eye(d)
+    return step * (unit[a] + unit[b]) / np.where(a == b, 2, 1)[:, None], a, b
+
+
+def assembled(quadratic: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The symmetric matrix with these values of `x . A x` along the directions above, steps divided out."""
+    diagonal = quadratic[a == b]
+    A = np.diag(diagonal)
+    A[a, b] = A[b, a] = np.where(a == b, quadratic, (quadratic - diagonal[a] - diagonal[b]) / 2)
+    return A
+
+
+def asked(oracle: Oracle, Z: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return np.asarray(oracle(np.stack([Z + q, np.broadcast_to(q, Z.shape)], axis=1)))
+
 
 VISIBLE = 10.0  # times the error of a Hessian's entry: what a direction must answer to count as used
 SAFETY = 2.0  # errors of one Hessian stand for those of all, and are not spread evenly over its entries
@@ -43,7 +80,7 @@ def hessian_subspaces(oracle, step: float = 1e-3, points: int = 2, seed: int = 0
     step, points = positive(step, "step"), whole(points, "points", least=0)
     rng = np.random.default_rng(whole(seed, "seed", least=0))
     v = read_v(oracle)
-    A = np.stack([hessians.at_zero(oracle, e_j, v, step) for e_j in np.eye(oracle.dim)])
+    A = np.stack([at_zero(oracle, e_j, v, step) for e_j in np.eye(oracle.dim)])
     error = error_of(A, oracle, v, step)
     elsewhere = [hessian_elsewhere(oracle, A, v, step, error, rng) for _ in range(points)]
     blocks, kernel = blocks_and_kernel(np.concatenate([A, np.reshape(elsewhere, (points, *A.shape[1:]))]), error)
@@ -60,7 +97,7 @@ def error_of(A: np.ndarray, oracle: Oracle, v: np.ndarray, step: float) -> float
     """The error of an entry, from the largest Hessian and the same one with twice the step; rounding at least."""
     j = int(np.argmax(np.linalg.norm(A, axis=(1, 2))))
     rounding = SAFETY * 8 * oracle.roundoff * float(np.abs(v).max()) / step**2
-    return max(rounding, difference(hessians.at_zero(oracle, np.eye(oracle.dim)[j], v, 2 * step), A[j]))
+    return max(rounding, difference(at_zero(oracle, np.eye(oracle.dim)[j], v, 2 * step), A[j]))
 
 
 def difference(coarse: np.ndarray, fine: np.ndarray) -> float:
@@ -72,7 +109,7 @@ def hessian_elsewhere(oracle: Oracle, A: np.ndarray, v: np.ndarray, step: float,
     d = oracle.dim
     q, z = rng.standard_normal((2, d)) / np.array([[np.sqrt(d)], [1.0]])
     key = np.linalg.norm(np.tensordot(q, A, 1)) / (np.sqrt(2) * np.linalg.norm(v)) or 1.0
-    fine, coarse = (hessians.at_point(oracle, q, z / key, times * step / key) for times in (1, 2))
+    fine, coarse = (at_point(oracle, q, z / key, times * step / key) for times in (1, 2))
     own = difference(coarse, fine)
     return fine * error / own if own > error else fine
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .._numbers import real
+from .._validate import real
 
 TAU_CLIP = 1 / (1 + math.exp(0.5))  # sigma(-1/2): logits up to 1/2 are left alone
 LIPSCHITZ = 5.0  # the paper's round number; at TAU_CLIP the constant is 4.2553...

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._arrays import as_real, check_shape
-from .._models import Attention, MultiHead
-from .._models.values import with_values
+from .._models import Attention, MultiHead, with_values
+from .._validate import as_real, check_shape
 
 ROUNDING = 1e-12  # of the sum of the weights, which the paper has equal to 1
 

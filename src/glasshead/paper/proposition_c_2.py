@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._arguments import as_oracle
-from .._arrays import as_real, check_shape
 from .._errors import NotIdentifiable
-from .._models import Attention
-from .._models.multi_head import MultiHead
-from .._oracle import Oracle
-from .._oracle.base import Wrapper
+from .._models import Attention, MultiHead
+from .._oracles import Oracle, Wrapper, as_oracle
 from .._recovery import Recovery
 from .._types import Float
+from .._validate import as_real, check_shape
 from .theorem_4_1 import theorem_4_1
 
 ORTHONORMAL = 1e-8  # bases found numerically are orthonormal to about 1e-14; typed ones to fewer digits

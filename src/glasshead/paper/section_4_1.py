@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._arguments import as_oracle
 from .._errors import NotIdentifiable
+from .._limits import information_limit
+from .._linalg import numerical_rank
 from .._models import Transformer
-from .._models.factors import numerical_rank
-from .._oracle import Counted
-from .._oracle.antisymmetric import Antisymmetric
-from .._plan import information_limit
+from .._oracles import Antisymmetric, Counted, as_oracle
 from .._recovery import Recovery
 from .._relu import recover_relu
 from .theorem_4_1 import theorem_4_1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._arguments import as_oracle
+from .._limits import information_limit
+from .._linalg import numerical_rank
 from .._models import Attention
-from .._models.factors import numerical_rank
-from .._plan import information_limit
+from .._oracles import as_oracle
 from .._recovery import Recovery
 from ._reading import read_scores, read_v
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import sensing
-from .._arguments import as_oracle
 from .._errors import NotConverged
+from .._limits import information_limit
 from .._models import Attention
-from .._numbers import whole
-from .._plan import information_limit
+from .._oracles import as_oracle
 from .._recovery import Recovery
+from .._validate import whole
 from ._reading import read_scores, read_v
 
 FAINT = 1e-5  # singular values below this part of the largest are what an iteration leaves, not rank

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arguments import as_oracle
 from .._errors import NotIdentifiable
+from .._limits import information_limit
+from .._linalg import numerical_rank
 from .._models import Attention
-from .._models.factors import numerical_rank
-from .._oracle import Oracle
-from .._plan import information_limit
+from .._oracles import Oracle, as_oracle
 from .._recovery import Recovery
-from .._tolerance import MARGIN_CONSTANT, accuracy_for, checked
 from ._reading import read_v
 from .lemma_a_1 import TAU_CLIP, clipped_logit
+from .tolerance import MARGIN_CONSTANT, accuracy_for, checked
 
 
 def theorem_6_1(oracle, W_bound, margin, corrected: bool = False) -> Recovery:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._errors import TargetMismatch
+from .._limits import information_limit
+from .._linalg import numerical_rank
 from .._models import Attention
-from .._models.factors import numerical_rank
-from .._numbers import real, whole
-from .._oracle import Oracle
-from .._plan import information_limit
+from .._oracles import Oracle
 from .._recovery import Recovery
-from .._tolerance import checked
+from .._validate import real, whole
 from .lemma_a_1 import LIPSCHITZ, TAU_CLIP, clipped_logit
+from .tolerance import checked
 
 BISECTION_CONSTANT = 0.5  # the "Const" of the proof; see the docstring of theorem_b_1
 CHUNK = 2**20  # numbers in one batch of random queries

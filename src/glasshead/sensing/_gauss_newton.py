@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._factors import Factors, retract
-from ._rows import Point, Rows
-from ._tangent import Tangent, least_squares
+from ._factors import Factors, Tangent, least_squares, retract
+from ._measurements import Point, Rows
 
 # Single precision cannot resolve a linear solve much further; Gauss-Newton then gains these digits per step.
 SINGLE_ACCURACY = 1e-4

@@ -1,3 +1,0 @@
-"""The finest simultaneous block-diagonalisation of symmetric matrices."""
-
-from .blockdiag import blockdiag as blockdiag

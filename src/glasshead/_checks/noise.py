@@ -1,0 +1,151 @@
+"""Noise that nobody promised: noticed, and measured.
+
+Fresh noise answers the same query differently each time. It can be averaged away, so it is measured by repetition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from scipy.stats import chi2
+
+from .._errors import STRAIGHT_RAYS, BudgetExceeded, Evidence, TargetMismatch
+from .._meters import Values
+from .._oracles import CERTAIN, Oracle, is_narrow
+
+REPEATS = 16  # of a short token and of a long one
+SURE = 0.99  # that noise is no larger than the estimate says
+LARGER = 2.5  # standard deviations of 16 answers each differ by that factor by chance once in a thousand times
+RANDOM = 0.1  # of the answer: whatever is behind noise that strong, dropout say, it is no head with noise on top
+PROBES, ONCE = 12, 3.0  # the mean square of so many roundings over what is expected: with one each it is about 1
+DRIFTS = 0.3  # mean squared successive differences over the variance: 2 for noise, hardly ever that small
+
+
+class Unpromised(Exception):
+    """The answers hold noise that the oracle does not promise: fresh, or the rounding of a narrow format."""
+
+    def __init__(self, values: Values, query: np.ndarray, fresh: bool):
+        super().__init__("noise that was not promised")
+        self.values, self.query, self.fresh = values, query, fresh
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviations of a single answer: one that is always there, and one that is a share of the answer."""
+
+    size: float
+    share: float = 0.0
+
+    def __str__(self) -> str:
+        return f"noise of about {self.size:.2g}" + f" and {self.share:.1%} of the answer" * (self.share > 0)
+
+
+def notice(oracle: Oracle, values: Values, query: np.ndarray, earlier: float, again: float, size: float) -> None:
+    """`Unpromised` if the two answers to the same query differ, or if they are narrow, rounded once."""
+    if abs(earlier - again) > repeatable(oracle, size):
+        raise Unpromised(values, query, fresh=True)
+    if is_narrow(oracle) and rounded_once(oracle, values):
+        raise Unpromised(values, query, fresh=False)
+
+
+def repeatable(oracle: Oracle, size: float) -> float:
+    """How far two answers of a noise-free box to the same query may differ, in batches of different sizes say."""
+    return (4 if is_narrow(oracle) else 8 * (oracle.dim + 8)) * oracle.roundoff * size
+
+
+def rounded_once(oracle: Oracle, values: Values) -> bool:
+    """Whether one-row answers deviate as little as if each were rounded once."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((PROBES, oracle.dim)) / np.sqrt(oracle.dim) * min(1.0, oracle.reach / 2)
+    answers = values.of(oracle(X[:, None]))
+    lost = [answers, values.bias, np.linalg.norm(X * values.v, axis=1), X.sum(axis=1) * values.bias / values.step]
+    expected = oracle.roundoff**2 / 3 * sum(np.square(part) for part in lost)
+    return float(np.mean((answers - X @ values.v - values.bias) ** 2 / expected)) < ONCE
+
+
+def measure_noise(oracle: Oracle, seen: Unpromised) -> Noise:
+    """The noise of a short and of a long token along v, asked `REPEATS` times each, or why it is no noise."""
+    v, reach = seen.values.v, oracle.reach
+    tokens = np.outer([min(1.0, reach / 2), reach], v / np.linalg.norm(v))[:, None]
+    # One call each, so that noise which is the same for all of a batch shows too.
+    answers = np.stack([seen.values.of(oracle(tokens)) for _ in range(REPEATS)])
+    refuse_drift(answers[:, 0], seen)
+    (short, long), (_, far) = answers.std(axis=0, ddof=1), answers.mean(axis=0)
+    signal, grows = abs(float(far - seen.values.bias)), long > LARGER * short
+    if signal <= CERTAIN * long / np.sqrt(REPEATS) or (grows and long > RANDOM * signal):
+        refuse(f"the same query is answered differently each time, by {long:.2g} where the answer is {far:.2g}", seen)
+    if grows:
+        return Noise(cautious(short, REPEATS), cautious(long, REPEATS) / abs(float(far)))
+    if short > LARGER * long:  # long answers have too few digits to show it
+        return Noise(cautious(short, REPEATS))
+    return Noise(cautious(float(np.hypot(short, long) / np.sqrt(2)), 2 * REPEATS - 1))
+
+
+def cautious(deviation: float, repeats: int) -> float:
+    """The largest standard deviation that would still let so many answers scatter so little."""
+    free = repeats - 1
+    return float(deviation * np.sqrt(free / chi2.ppf(1 - SURE, free)))
+
+
+def refuse_drift(answers: np.ndarray, seen: Unpromised) -> None:
+    spread = float(np.var(answers, ddof=1))
+    if spread > 0 and np.mean(np.diff(answers) ** 2) < DRIFTS * spread:
+        refuse(f"answers to the same query drift, from {answers[0]:.6g} to {answers[-1]:.6g}", seen)
+
+
+def refuse(what: str, seen: Unpromised) -> NoReturn:
+    evidence = Evidence("the same query gets the same answer", seen.query, "expected one answer", what)
+    raise TargetMismatch("the box is not a single attention head, or noise hides it", evidence)
+
+
+RAYS = 6
+FAR, CLOSE = 0.25, 2.0**-6  # spacings, of the ray's length
+LONG = 64.0  # the longer rays over the shorter ones
+BEND = 5.0  # a bend would be (FAR / CLOSE)^2 = 256 times rougher far than close
+GROWS = 8.0  # noise that is a share of the answer would be `LONG` times larger on the longer rays
+SAFETY = 3.0  # evenly spread noise has 1.7 times its standard deviation at most, and the estimate is a rough one
+
+
+def explained(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator) -> TargetMismatch:
+    """The same mismatch, or one that says which promise would let this box pass, if it made none: 3 `RAYS` queries, and
+    5 more where these are not straight."""
+    if not oracle.exact or oracle.answers != "value" or mismatch.evidence is None:
+        return mismatch
+    long = min(LONG, oracle.reach)
+    try:
+        rays = rng.standard_normal((RAYS, oracle.dim))
+        rays *= long / np.linalg.norm(rays, axis=1, keepdims=True)
+        ends, close = roughness(oracle, rays, CLOSE)
+        size = float(np.sqrt(np.mean(ends**2)))
+        if close <= 8 * (oracle.dim + 8) * oracle.roundoff * size:
+            return mismatch
+        (_, far), (_, short) = roughness(oracle, rays, FAR, ends), roughness(oracle, rays / LONG, FAR)
+    except BudgetExceeded:
+        return mismatch
+    if close * BEND < far:
+        return mismatch
+    constant = size == 0 or short * GROWS > close
+    level = max(short, close) if constant else close / size
+    off = f"answers that lie off by about {level:.2g}{' of their size' * (not constant)}"
+    at = f"at lengths {long / LONG:.3g} and {long:.3g}; and {mismatch.evidence}"
+    promise = f"{'tolerance' if constant else 'rtol'}={round_number(SAFETY * level):g}"
+    what = "the box is not a single attention head, or its answers are less accurate than promised"
+    evidence = Evidence(STRAIGHT_RAYS, mismatch.evidence.query, "expected second differences of 0", f"{off} {at}")
+    return TargetMismatch(f"{what}; then promise {promise} to go on", evidence, mismatch.best)
+
+
+def roughness(
+    oracle: Oracle, rays: np.ndarray, spacing: float, ends: np.ndarray | None = None
+) -> tuple[np.ndarray, float]:
+    """The answers at the ends of rays, and the noise that would explain the second differences next to them."""
+    ends = oracle(rays[:, None]) if ends is None else ends
+    near, further = (oracle((1 - steps * spacing) * rays[:, None]) for steps in (1, 2))
+    return ends, float(np.sqrt(np.mean((ends - 2 * near + further) ** 2) / 6))
+
+
+def round_number(x: float) -> float:
+    """The next 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** np.floor(np.log10(x))
+    return float(next(power * digit for digit in (1, 2, 5, 10) if power * digit >= x * (1 - 1e-9)))

@@ -1,0 +1,89 @@
+"""The phase diagram of low rank: how often a method succeeds with so many measurements per free parameter."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from .. import sensing
+from .._errors import BudgetExceeded
+from .._models import Attention
+from .._oracles import ValueOracle
+from .._plan import DISCOVERY, OVERHEAD
+from .._recover import recover
+from .._report import Curve, chart
+
+RECOVERED = 1e-5  # relative error of W
+RATIOS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
+OUR_EXTRA = OVERHEAD + DISCOVERY
+Progress = Callable[[int, int, str], None]
+
+
+def phase(folder: Path, dim: int = 24, rank: int = 2, trials: int = 20, progress: Progress | None = None) -> dict:
+    """Run what is not in `folder/phase.json` yet, saving every cell, and draw `folder/phase.svg`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "phase.json"
+    content = {"dim": dim, "rank": rank, "trials": trials, "recovered_below": RECOVERED, "cells": {}}
+    if path.is_file():
+        saved = json.loads(path.read_text())
+        if {key: saved.get(key) for key in ("dim", "rank", "trials")} != {"dim": dim, "rank": rank, "trials": trials}:
+            raise ValueError(
+                f"{path} holds dim={saved.get('dim')}, rank={saved.get('rank')}, trials={saved.get('trials')}; "
+                "choose another folder, or the same numbers to go on with it"
+            )
+        content = saved
+    cells = list(product(METHODS, RATIOS))
+    for done, (method, ratio) in enumerate(cells, 1):
+        name = f"{method} {ratio:g}"
+        if name not in content["cells"]:
+            content["cells"][name] = sum(succeeds(method, dim, rank, ratio, seed) for seed in range(trials)) / trials
+            part = path.with_name(f".{path.name}.{os.getpid()}.part")
+            part.write_text(json.dumps(content, indent=2) + "\n")
+            os.replace(part, path)
+        if progress is not None:
+            progress(done, len(cells), f"{method}, {ratio:g} measurements per parameter")
+    curves = [Curve(name, RATIOS, [content["cells"][f"{name} {ratio:g}"] for ratio in RATIOS]) for name in METHODS]
+    chart(
+        folder / "phase.svg",
+        curves,
+        title=f"Recovering a head of rank {rank} in dimension {dim}",
+        x="measurements per free parameter of W",
+        y="probability of success",
+        caption=f"{trials} trials per point; adaptive: ours, rank unknown, with {OUR_EXTRA} queries for checks on top",
+    )
+    return content
+
+
+def succeeds(method: str, dim: int, rank: int, ratio: float, seed: int) -> bool:
+    rng = np.random.default_rng((seed, dim, rank))
+    W = rng.standard_normal((dim, rank)) @ rng.standard_normal((rank, dim))
+    m = round(ratio * rank * (2 * dim - rank))
+    found = METHODS[method](W, rank, m, rng)
+    return found is not None and bool(np.linalg.norm(found - W) <= RECOVERED * np.linalg.norm(W))
+
+
+def nuclear_norm(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray:
+    A, B = rng.standard_normal((2, m, len(W)))
+    return sensing.nuclear_norm(A, B, np.sum(A @ W * B, axis=1), tol=1e-6).W
+
+
+def fixed_rank(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray:
+    A, B = rng.standard_normal((2, m, len(W)))
+    return sensing.fixed_rank(A, B, np.sum(A @ W * B, axis=1), rank).W
+
+
+def adaptive(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray | None:
+    """The whole thing on a real head: v and the checks come on top of the m scores."""
+    try:
+        head = ValueOracle(Attention(W, rng.standard_normal(len(W))))
+        return recover(head, budget=m + len(W) + OUR_EXTRA, seed=int(rng.integers(2**31))).model.W
+    except BudgetExceeded:
+        return None
+
+
+METHODS = {"nuclear norm": nuclear_norm, "fixed rank": fixed_rank, "adaptive": adaptive}

@@ -1,0 +1,3 @@
+"""TODO."""
+
+from .learn import learn_combined as learn_combined

@@ -1,0 +1,66 @@
+"""Heads from one combination of the outputs, then the values of all outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...._errors import AccuracyUnreachable, BudgetExceeded
+from ...._learned import LearnedCombined, LearnedMultiHead, Promise
+from ...._models import MultiHead, with_values
+from ...._oracles import Oracle, Recorded
+from ..scalar import learn_sum
+from .outputs import Combined, Sizes, generic_weights, read_sizes
+from .values import ValueMaps, read_value_maps
+
+REFUSED = 1e-3  # of an output's size: values further off are no recovery
+FAINT = 8.0  # times the error to expect: a singular value below that is none
+
+
+def learn_combined(
+    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+) -> LearnedCombined:
+    """Every head of a sum of them, from answers of k numbers, for what one number per answer would take.
+
+    `BudgetExceeded.known` then holds the `readout`: the v in it are `B_h @ readout`.
+    """
+    sizes = read_sizes(oracle, rng)
+    record = Recorded(oracle)
+    combined = Combined(record, generic_weights(sizes, oracle.tolerance, rng), sizes)
+    try:
+        learned = learn_sum(combined, rng, rank, accuracy)
+        maps = read_value_maps(learned.model, record, sizes, rng)
+    except BudgetExceeded as error:
+        error.known |= {"readout": combined.weights}
+        raise
+    return accurate(with_value_maps(learned, maps, sizes, combined.promise(sizes)), maps.error)
+
+
+def with_value_maps(learned: LearnedMultiHead, maps: ValueMaps, sizes: Sizes, promise: Promise) -> LearnedCombined:
+    heads = [with_values(head.score_tensors(), B) for head, B in zip(learned.model.heads, maps.B, strict=True)]
+    size = sizes.each
+    ranks = tuple(rank_of(B[:, size > 0] / size[size > 0], maps.error) for B in maps.B)
+    return LearnedCombined(
+        MultiHead(heads, bias=sizes.bias),
+        learned.rank,
+        learned.confidence,
+        f"{learned.words}, in one combination of all {len(size)} outputs; values of each to about {maps.error:.0e}",
+        learned.accuracy,
+        value_rank=ranks,
+        promise=promise,
+        garbage=tuple(bool(small) for small in size == 0),
+    )
+
+
+def rank_of(B: np.ndarray, error: float) -> int:
+    """Of a value map whose outputs are all of size about 1."""
+    return int(np.sum(np.linalg.svd(B, compute_uv=False) > FAINT * error * np.sqrt(B.size))) if B.size else 0
+
+
+def accurate(found: LearnedCombined, error: float) -> LearnedCombined:
+    if error > REFUSED:
+        raise AccuracyUnreachable(
+            f"the heads were told apart, but their values would be off by up to {error:.1e} of an output's size, and "
+            f"more than {REFUSED:g} is no recovery: these answers say too little",
+            found,
+        )
+    return found

@@ -1,0 +1,3 @@
+"""TODO."""
+
+from .learn import learn_multi_head as learn_multi_head

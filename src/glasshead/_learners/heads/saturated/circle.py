@@ -1,0 +1,136 @@
+"""Keys so long that every head is all or nothing: `F(z) = sum of z.v_h over the heads with z.k_h > 0`.
+
+F is piecewise linear with one hyperplane through the origin per head, and it jumps there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from ...._errors import Evidence
+from ...._linalg import random_rotation
+from ...._meters import SAFETY, Box
+from ...._types import Float
+
+CHORDS = 1 / 16  # of the longest token, the keys' length: chords reach several times further
+QUERY = 2.0  # the query token's length, over that of the keys, at most
+
+
+class Saturated:
+    """F at one query token q, per unit of the keys' length. Remembers the largest value seen: errors go with it."""
+
+    def __init__(self, box: Box, q: Float[np.ndarray, " d"], share: float = CHORDS):
+        self.box = box
+        self.length = box.oracle.reach * share
+        self.q = q * min(1.0, QUERY * self.length / float(np.linalg.norm(q)))
+        seen = float(np.linalg.norm(box.total)) + (0.0 if box.mean is None else float(np.linalg.norm(box.mean)))
+        self.largest = seen / np.sqrt(box.dim)
+
+    def __call__(
+        self, Z: Float[np.ndarray, "n d"], copies: int = 1
+    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+        """The keys as they were sent, and F there, with so many copies of each key."""
+        sent, y = self.box.ask(self.length * Z, self.q, copies)
+        self.largest = max(self.largest, float(np.abs(y).max(initial=0.0)) / self.length)
+        return sent / self.length, y / self.length
+
+    @property
+    def noise(self) -> float:
+        """How far one value is off, with some safety: no adversary, but d roundings."""
+        oracle, d = self.box.oracle, self.box.dim
+        relative = oracle.rtol + SAFETY * np.sqrt(d) * oracle.roundoff
+        own = 2 * abs(float(self.q @ self.box.total)) / self.length  # what the query token adds to every answer
+        return relative * (self.largest + own) + 2 * oracle.tolerance / self.length
+
+
+WIDTH = 0.02  # between the two points that a piece is first known by
+SHRINK = 8.0
+TRIES = 4  # closer still, a smooth function would look linear as well
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A linear function on the circle, by its values at two angles."""
+
+    angles: tuple[float, float]
+    values: tuple[float, float]
+
+    def at(self, theta: float) -> tuple[float, float]:
+        """Its value at an angle, and how much errors of single values grow there, one of an answer to compare with
+        included."""
+        (first, second), span = self.angles, np.sin(self.angles[1] - self.angles[0])
+        left, right = np.sin(second - theta) / span, np.sin(theta - first) / span
+        return float(left * self.values[0] + right * self.values[1]), float(1 + abs(left) + abs(right))
+
+    def widened(self, theta: float, y: float) -> Piece:
+        """One more point of the piece: the two that lie furthest apart say most."""
+        points = [*zip(self.angles, self.values, strict=True), (theta, y)]
+        pairs = [(points[i], points[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
+        first, second = max(pairs, key=lambda pair: abs(np.sin(pair[1][0] - pair[0][0])))
+        return Piece((first[0], second[0]), (first[1], second[1]))
+
+
+@dataclass(frozen=True)
+class Start:
+    """A point of a piece, and how far to its right the piece should reach; less, if a jump lies there."""
+
+    theta: float
+    y: float
+    width: float
+
+
+class Circle:
+    """A random circle of keys through the origin."""
+
+    def __init__(self, face: Saturated, rng: np.random.Generator):
+        self.face = face
+        self.frame = random_rotation(face.box.dim, rng)  # the first two rows span the plane of the circle
+
+    def points(self, theta: np.ndarray) -> Float[np.ndarray, "n d"]:
+        return np.outer(np.cos(theta), self.frame[0]) + np.outer(np.sin(theta), self.frame[1])
+
+    def __call__(self, theta: np.ndarray) -> np.ndarray:
+        return self.face(self.points(theta))[1]
+
+    def fits(self, piece: Piece, theta: float, y: float) -> bool:
+        value, growth = piece.at(theta)
+        return bool(abs(y - value) <= growth * self.face.noise)
+
+    def alike(self, one: Piece, other: Piece, lo: float, hi: float) -> bool:
+        """Whether two pieces are the same linear function, as far as can be told between two angles."""
+        return all(
+            abs(a - b) <= (grow + more) * self.face.noise
+            for (a, grow), (b, more) in ((one.at(theta), other.at(theta)) for theta in (lo, hi))
+        )
+
+    def opposite(self, piece: Piece) -> Piece:
+        """The piece half a turn on: `F(-z) = F(z) - z.total`."""
+        along = self.points(np.array(piece.angles)) @ self.face.box.total
+        return Piece(tuple(a + np.pi for a in piece.angles), tuple(np.array(piece.values) - along))  # type: ignore[arg-type]
+
+    def pieces(self, starts: list[Start]) -> list[Piece | None]:
+        """The pieces that begin at these points: two more for each, of which one checks. None where F is not linear."""
+        found: list[Piece | None] = [None] * len(starts)
+        for shrink in range(TRIES):
+            missing = [i for i, piece in enumerate(found) if piece is None]
+            widths = [starts[i].width / SHRINK**shrink for i in missing]
+            angles = np.array([starts[i].theta for i in missing])[:, None] + np.outer(widths, [0.5, 1.0])
+            values = self(angles.ravel()).reshape(-1, 2) if missing else ()
+            for i, (middle, last), (check, end) in zip(missing, angles.tolist(), values, strict=True):
+                piece = Piece((starts[i].theta, last), (starts[i].y, float(end)))
+                if self.fits(piece, middle, float(check)):
+                    found[i] = piece
+        return found
+
+    def refuse(self, theta: float) -> NoReturn:
+        key = self.face.length * self.points(np.array([theta]))[0]
+        evidence = Evidence(
+            "very long keys are answered linearly, but for one jump per head",
+            np.stack([key + self.face.q, self.face.q]),
+            "expected three neighbouring keys on one line",
+            "three that are not, however close",
+        )
+        self.face.box.refuse("the box is not a sum of attention heads", evidence)

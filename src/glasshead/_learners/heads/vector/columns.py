@@ -1,0 +1,111 @@
+"""Columns known to lie in a span, read two by two.
+
+The coordinates of one column take a little more than one query, and two queries would be too many. So last tokens go in
+pairs: `W` is linear, so queries at `cos(t) x + sin(t) x'` for a few angles t read both columns, three queries for two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...._linalg import svd
+from ...._meters import VectorMeter
+from .scale import Scale
+
+OVER = 1.2  # scores for each coordinate
+FEWER = 0.75  # of the tokens that a head can just tell apart, where there is no need for more
+DRAWS = 6
+
+
+def queries_for(rank: int, each: int) -> int:
+    """How many queries it takes to read two columns with so many coordinates, `each` scores at a time."""
+    return max(2, int(np.ceil(2 * OVER * rank / each)))
+
+
+def read_pairs(meter: VectorMeter, scale: Scale, last: np.ndarray, spans: list[np.ndarray], resting, rng) -> np.ndarray:
+    """`W_h x + key_bias_h (h, j, d)` for every row x of `last`; `resting (h, d)` are the key biases."""
+    largest = max(K.shape[1] for K in spans)
+    count = queries_for(largest, meter.at_once)
+    angles = np.pi * np.arange(count) / count
+    turns = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    blocks = scale.key * best_tokens(meter, spans, turns, largest, rng)
+    pairs = np.concatenate([last, last[: len(last) % 2]]).reshape(-1, 2, last.shape[1])
+    lasts = np.einsum("ta,pad->tpd", turns, pairs)
+    scores = [meter.scores(x, D) - resting @ D.T for x, D in zip(lasts, blocks, strict=True)]
+    together = np.concatenate(scores, axis=2)
+    each = [solve(together[:, h], spread(blocks, turns, K), K) for h, K in enumerate(spans)]
+    return np.stack(each)[:, : len(last)] + resting[:, None]
+
+
+def spread(blocks: np.ndarray, turns: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """The linear map from the coordinates of two columns to all scores of the pair."""
+    return np.einsum("ta,tnr->tnar", turns, blocks @ K).reshape(blocks.shape[0] * blocks.shape[1], 2 * K.shape[1])
+
+
+def solve(scores: np.ndarray, through: np.ndarray, K: np.ndarray) -> np.ndarray:
+    return (scores @ np.linalg.pinv(through).T).reshape(2 * len(scores), K.shape[1]) @ K.T
+
+
+def best_tokens(meter: VectorMeter, spans: list[np.ndarray], turns: np.ndarray, largest: int, rng) -> np.ndarray:
+    """Of a few draws the one in which the worst head's coordinates are told apart best."""
+    count = len(turns)
+    enough = max(FEWER * meter.rank, 2 * OVER * largest / count)
+    each = min(meter.at_once, max(1, int(np.ceil(enough))))
+    draws = [meter.tokens(each, count * each, rng) for _ in range(DRAWS)]
+
+    def least(blocks: np.ndarray) -> float:
+        maps = [spread(blocks, turns, K) for K in spans if K.shape[1]]
+        return min((float(np.linalg.svd(M, compute_uv=False)[-1]) for M in maps), default=0.0)
+
+    return max(draws, key=least)
+
+
+SURE = 4.0  # times the rounding expected in a column, itself generous: a singular value above that is no rounding
+MORE = 2  # columns beyond the rank, which must add nothing: that of the zero token, which may be 0, and one more
+
+
+@dataclass(frozen=True)
+class Columns:
+    """`k (h, j, d)` for j last tokens, the rank of each head's columns, and the rounding expected in one of them."""
+
+    k: np.ndarray
+    ranks: tuple[int, ...]
+    noise: np.ndarray
+
+
+def read_columns(meter: VectorMeter, scale: Scale, last: np.ndarray, blocks: np.ndarray, first: int, rng) -> Columns:
+    """`last` are the zero token and d others that span everything; `first` columns are read in full to begin with."""
+    k = np.empty((len(meter.readers), 0, last.shape[1]))
+    noise = column_noise(meter, scale, blocks)
+    while True:
+        count = first if k.shape[1] == 0 else max(2, k.shape[1] // 2)
+        k = np.concatenate([k, in_full(meter, scale, last[k.shape[1] : k.shape[1] + count], blocks)], axis=1)
+        spans = [span(columns, SURE * level) for columns, level in zip(k, noise, strict=True)]
+        ranks = tuple(K.shape[1] for K in spans)
+        if k.shape[1] == len(last):
+            return Columns(k, ranks, noise)
+        if max(ranks) <= k.shape[1] - MORE and queries_for(max(ranks), meter.at_once) < 2 * len(blocks):
+            inside = np.stack([columns @ K @ K.T for columns, K in zip(k, spans, strict=True)])
+            rest = read_pairs(meter, scale, last[k.shape[1] :], spans, inside[:, 0], rng)
+            return Columns(np.concatenate([inside, rest], axis=1), ranks, noise)
+
+
+def in_full(meter: VectorMeter, scale: Scale, last: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+    D = scale.key * blocks
+    scores = np.concatenate([meter.scores(last, block) for block in D], axis=2)
+    return np.einsum("jhn,dn->hjd", scores, np.linalg.pinv(D.reshape(-1, D.shape[2])), optimize=True)
+
+
+def column_noise(meter: VectorMeter, scale: Scale, blocks: np.ndarray) -> np.ndarray:
+    """Rounding in a whole column of each head, roughly."""
+    each = np.stack([meter.noise(scale.key * block, scale.last) for block in blocks])
+    keys = scale.key * blocks.reshape(-1, blocks.shape[2])
+    return np.sqrt(np.mean(each**2, axis=0)) * np.linalg.norm(np.linalg.pinv(keys))
+
+
+def span(columns: np.ndarray, noise: float) -> np.ndarray:
+    """An orthonormal basis `(d, rank)` of what stands above the noise."""
+    _, s, right = svd(columns)
+    return right[s > noise * np.sqrt(len(columns))].T

@@ -1,0 +1,130 @@
+"""How long tokens must be for scores of about 1: read off how far two-row answers lie from the middle.
+
+`[q + z ; q]` moves the answer by `sum_h sigma(s_h) z B_h`, and by `z B / 2` if all scores are 0. The distance between
+the two, over `|z B| / 2`, is a mean of `|tanh(s_h / 2)|`: small scores, saturated ones and all between show in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...._errors import NOT_HEADS, TargetMismatch
+from ...._meters import Readout, VectorMeter
+from ...._oracles import Oracle
+
+RUNGS = 4.0 ** np.arange(-10, 11)  # lengths tried: a factor of 4 apart, each with directions of its own
+REACH = 0.49  # of the longest token for each of two that are added
+ACTIVE = 0.5  # |tanh(s/2)| at s = 1.1
+DIRECTIONS = 4  # asked again near the scale found: one alone may be all but orthogonal to the keys
+SCORE = 1.1
+ROUNDINGS = 16
+LEVER = 2.0**12  # key tokens over the last one, where no key bias limits them
+CLUTTER = 2.0**16  # the longest last token over key tokens: what it adds to an answer hides what they add
+SHARE = 0.5  # of the score that the key bias may take where there is one
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Lengths of the key tokens, relative to the last one, and of the last one."""
+
+    key: float
+    last: float
+
+
+def find_scale(oracle: Oracle, readout: Readout, rng: np.random.Generator) -> Scale:
+    """At most `2 len(RUNGS) + 3 DIRECTIONS` queries."""
+    reach = REACH * oracle.reach
+
+    def directions(count: int) -> np.ndarray:
+        return unit(rng.standard_normal((count, oracle.dim)))
+
+    def of_key_bias(lengths: np.ndarray) -> np.ndarray:
+        keys = lengths[:, None] * directions(len(lengths))
+        moved = weighed(oracle, readout, np.zeros(oracle.dim), keys)
+        return activity(oracle, readout, keys, moved, keys @ readout.map / 2)
+
+    limit = where_active(of_key_bias, reach)
+    key = min(loud(readout) if limit is None else SHARE * limit, reach)
+    few = key * directions(DIRECTIONS)
+    resting = weighed(oracle, readout, np.zeros(oracle.dim), few)
+
+    def of_W(lengths: np.ndarray) -> np.ndarray:
+        turn = np.arange(len(lengths)) % DIRECTIONS
+        last = lengths[:, None] * directions(len(lengths))
+        return activity(oracle, readout, few[turn], weighed(oracle, readout, last, few[turn]), resting[turn])
+
+    last = where_active(of_W, reach) or reach
+    return Scale(key, min(last, CLUTTER * key)) if limit is not None else split(key * last, key, reach)
+
+
+def split(product: float, key: float, reach: float) -> Scale:
+    """Only the product matters to the scores where there is no key bias."""
+    longer = min(max(key, float(np.sqrt(product * LEVER))), reach)
+    return Scale(longer, product / longer)
+
+
+def loud(readout: Readout) -> float:
+    """A length at which tokens stand above the bias."""
+    above = 8 * np.linalg.norm(readout.bias) / np.linalg.norm(readout.B, 2)
+    return float(2.0 ** np.ceil(np.log2(max(1.0, above))))
+
+
+def weighed(oracle: Oracle, readout: Readout, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    q = np.broadcast_to(q, keys.shape)
+    return readout.moved(oracle(np.stack([q + keys, q], axis=1)), q)
+
+
+def activity(oracle: Oracle, readout: Readout, keys: np.ndarray, moved: np.ndarray, resting: np.ndarray) -> np.ndarray:
+    """What short keys seem to do may be the rounding of the bias: that much is left aside."""
+    rounding = ROUNDINGS * oracle.roundoff * float(np.linalg.norm(readout.bias))
+    distance = np.maximum(np.linalg.norm(moved - resting, axis=1) - rounding, 0.0)
+    return 2 * distance / np.linalg.norm(keys @ readout.map, axis=1)
+
+
+def where_active(measure: Callable[[np.ndarray], np.ndarray], reach: float) -> float | None:
+    """The length at which scores are about `SCORE`, or None if they stay small up to `reach`."""
+    lengths = np.append(RUNGS[reach > RUNGS], reach if reach < RUNGS[-1] else [])
+    active = np.flatnonzero(measure(lengths) >= ACTIVE)
+    if len(active) == 0:
+        return None
+    if active[0] == 0:
+        raise TargetMismatch(
+            f"{NOT_HEADS}, or its scores are too steep to read: tokens that differ by {lengths[0]:.0e} count unequally"
+        )
+    length = float(lengths[active[0]]) / 2
+    scores = 2 * np.arctanh(np.minimum(measure(np.full(DIRECTIONS, length)), 0.98))
+    factor = SCORE / max(float(np.sqrt(np.mean(scores**2))), 1e-3)
+    return length * float(np.clip(factor, 1 / 8, 8))
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+ROUNDS = 2
+TARGET = 1.0  # rms of what W adds to the scores of the head with the largest ones,
+OFFSET = 0.5  # and of what its key bias gives them
+STEP = 16.0  # tokens grow or shrink by that factor at most
+
+
+def tuned(meter: VectorMeter, scale: Scale, block: np.ndarray, rng: np.random.Generator) -> Scale:
+    """Three queries a round."""
+    reach = REACH * meter.oracle.reach
+    for _ in range(ROUNDS):
+        last = scale.last * unit(rng.standard_normal((3, meter.oracle.dim)))
+        last[0] = 0.0
+        scores = meter.scores(last, scale.key * block)
+        resting = loudest(scores[:1])
+        shorter = min(1.0, OFFSET / resting) if resting > 0 else 1.0
+        moved = shorter * loudest(scores[1:] - scores[:1])
+        last_one = scale.last * float(np.clip(TARGET / max(moved, 1e-300), 1 / STEP, STEP))
+        scale = Scale(min(scale.key * shorter, reach), min(last_one, reach, CLUTTER * scale.key * shorter))
+    return scale
+
+
+def loudest(scores: np.ndarray) -> float:
+    """The rms score of the head that has the largest."""
+    return float(np.sqrt(np.mean(scores**2, axis=(0, 2))).max())

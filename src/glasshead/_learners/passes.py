@@ -1,0 +1,133 @@
+"""Several recoveries of the same head, averaged; how far they scatter says how far their average is off."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+from scipy.stats import f as F
+
+from .._learned import BOUNDS, Learned, Quiet, Sampled
+from .._linalg import numerical_rank
+from .._models import Attention
+from .._oracles import Narrow, Scaled
+from .attention import learn_attention
+
+CONFIDENCE = 0.95
+FEWEST = 4
+ROUNDINGS = 2.0**-46  # of what is read: all passes may share it
+MARGIN = 1.2  # for an interval predicted from few passes
+# The error has as many degrees of freedom as numbers are read independently. Errors that many of them share leave
+# fewer: half of them, and 3 at most, make the interval a little too wide.
+FREE = 3.0
+
+
+class Hidden(Exception):
+    """A pass that cannot be averaged with others."""
+
+
+def hidden(learned: Learned) -> bool:
+    """Whether noise made a W of 0 of it, or nearly did: passes that just escaped are too large on average."""
+    close = learned.bound > learned.model.W_norm / 2 and exact_rank(learned.model) == learned.model.dim
+    return learned.rank == 0 or close
+
+
+def until(accuracy: float | None, passes: list[Attention], run: Callable[[], Attention], most: int) -> list[Attention]:
+    """Passes until their average is that accurate, at least `FEWEST`; none past them if `most` would not do either."""
+    passes = passes + [run() for _ in range(FEWEST - len(passes))]
+    while len(passes) < (wanted := wanted_passes(passes, accuracy)) <= most:
+        passes = passes + [run() for _ in range(wanted - len(passes))]
+    return passes
+
+
+def wanted_passes(passes: list[Attention], accuracy: float | None) -> int:
+    """How many passes would be enough, judging by these. More of them also make the quantile smaller."""
+    P, W = len(passes), passes[0].W
+    if accuracy is None or interval(passes, "W") <= accuracy:
+        return P
+    each, wanted = P * interval(passes, "W") ** 2 / quantile(P, W.size), P
+    for _ in range(4):
+        wanted = max(P + 1, math.ceil(MARGIN * each * quantile(wanted, W.size) / accuracy**2))
+    return wanted
+
+
+def interval(passes: list[Attention], name: str) -> float:
+    """How far the average is off in that parameter, at most, with `CONFIDENCE`.
+
+    For P independent values `sum |x - mean|^2 / (P (P - 1))` estimates the mean square of that error; the two have
+    k (P - 1) and k degrees of freedom, so their ratio follows an F distribution.
+    """
+    values = np.stack([np.asarray(getattr(head, name)) for head in passes])
+    P = len(values)
+    square = float(np.sum((values - values.mean(axis=0)) ** 2)) / (P * (P - 1))
+    rounding = ROUNDINGS * values[0].size * float(np.linalg.norm(values[0]))
+    return math.sqrt(quantile(P, values[0].size) * square) + rounding
+
+
+def quantile(passes: int, numbers: int) -> float:
+    free = max(1.0, min(FREE, numbers / 2))
+    return float(F.ppf(CONFIDENCE, free, free * (passes - 1)))
+
+
+def average(passes: list[Attention]) -> Attention:
+    """The mean of all parameters; W of the rank that most of them have."""
+    W = np.mean([head.W for head in passes], axis=0)
+    rank = Counter(exact_rank(head) for head in passes).most_common(1)[0][0]
+    U, s, Vt = np.linalg.svd(W)
+    W = W if rank == len(W) else U[:, :rank] * s[:rank] @ Vt[:rank]
+    v, bias, key_bias = (
+        np.mean([getattr(head, name) for head in passes], axis=0) for name in ("v", "bias", "key_bias")
+    )
+    biased = 2 * sum(head.has_key_bias for head in passes) > len(passes)
+    return Attention(W, v, key_bias=key_bias if biased else None, bias=bias)
+
+
+def exact_rank(head: Attention) -> int:
+    return numerical_rank(np.linalg.svd(head.W, compute_uv=False), head.dim)
+
+
+def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: Learned) -> Sampled:
+    """The average of the passes, with intervals from their spread."""
+    head = average(passes)
+    bounds = {name: interval(passes, parameter) for name, parameter in BOUNDS.items()}
+    rank, given = exact_rank(head), " for a head of that rank"
+    if rank == head.dim:
+        rank, given = numerical_rank(np.linalg.svd(head.W, compute_uv=False), rank, bounds["bound"]), ""
+    asked = f"a {CONFIDENCE:.0%} confidence interval{given} from the spread of {len(passes)} passes, no guarantee"
+    return Sampled(
+        head, rank, **bounds, confidence=CONFIDENCE, strict=False, quiet=quiet, asked=asked, lacking=lacking, one=one
+    )
+
+
+MORE = "a format with more digits"
+MOST = 64  # passes: past that, what they have in common would show
+DITHER = 2.0  # scales differ by up to that factor
+
+
+def from_narrow(oracle: Narrow, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> Learned:
+    """One pass, bounded by the rounding of the answers; more where that does not prove the accuracy asked for."""
+
+    def run() -> Attention:
+        factor = float(DITHER ** -rng.random())
+        learned = learn_attention(Scaled(oracle, factor), rng, rank)
+        if hidden(learned):
+            raise Hidden
+        return undone(learned.model, factor)
+
+    one = learn_attention(oracle, rng, rank, accuracy)
+    words = f"its answers were taken to be rounded once, to {oracle.name}"
+    alone = Sampled(**vars(one), quiet=Narrow, asked=words, lacking=MORE)
+    if accuracy is None or one.bound <= accuracy or hidden(one):
+        return alone
+    try:
+        return sampled(until(accuracy, [], run, MOST), Narrow, MORE, one)
+    except Hidden:
+        return alone
+
+
+def undone(head: Attention, factor: float) -> Attention:
+    """The head of which `head` is what shows through `Scaled`."""
+    tensors = {"W": head.W / factor**2, "v": head.v / factor, "bias": np.asarray(head.bias)}
+    return Attention.from_tensors(tensors | ({"key_bias": head.key_bias / factor} if head.has_key_bias else {}))

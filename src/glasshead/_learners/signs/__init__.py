@@ -1,0 +1,3 @@
+"""TODO."""
+
+from .learn import learn_sign_attention as learn_sign_attention

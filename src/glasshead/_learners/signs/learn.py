@@ -1,0 +1,143 @@
+"""One head from signs: the plane where one-row answers change, key bias if any, then W through a scheme.
+
+What signs determine. Multiplying v and the bias by the same positive number changes no sign; nothing else is hidden.
+Both signs occur exactly if some token lies on either side of the plane `x.v + bias = 0`, and then one-row queries show
+that plane. Seen from an origin on it the head has no bias, and for a key k and a query q on opposite sides the answers
+to `[rho k + q ; q]`, rho > 0, show `k.(W q + key_bias)` wherever it is not below `-0.278 k.v / |q.v|`. That is an
+open set of keys and queries, and a bilinear function is known everywhere if it is known there: W and key_bias follow.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..._checks import check_sign_laws
+from ..._errors import BudgetExceeded
+from ..._learned import LearnedFromSigns
+from ..._limits import BITS, MOST, bits_for
+from ..._meters import NOTHING, RANGE, KeyBias, SignMeter, cone
+from ..._oracles import Oracle, Translated, Voting
+from ..._schemes import Measured, full, low_rank
+from .halfspace import find_halfspace, refine
+from .key_bias import could_hide, find_key_bias, has_key_bias, pilot_scores, with_hidden
+
+SMALL = 2  # up to this dimension no rank could save a query
+MARGIN = 1.125  # for what a hidden key bias may add to the bound
+SHARE = 10.0  # by how much the error of v is kept below that of the bits, in a score near 0
+
+
+def learn_sign_attention(
+    oracle: Oracle,
+    rng: np.random.Generator,
+    rank: int | None = None,
+    accuracy: float | None = None,
+    bits: int | None = None,
+) -> LearnedFromSigns:
+    """Recover one head up to the scale of its values: about `bits` queries for every free parameter.
+
+    `bits` is how often the range of a score is halved, by default as often as `accuracy` asks for, or 40 times.
+    """
+    known: dict = {}
+    sure = Voting(oracle) if oracle.flips > 0 else oracle
+    try:
+        found = _learn(sure, rng, Goal(rank, accuracy, bits), known)
+    except BudgetExceeded as error:
+        error.known = known | error.known
+        raise
+    if isinstance(sure, Voting):
+        return replace(found, confidence=found.confidence * sure.confidence)
+    return found
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What was asked for: a rank if known, an accuracy or a number of bits."""
+
+    rank: int | None
+    accuracy: float | None
+    bits: int | None
+
+    def bits_of(self, dim: int, reach: float) -> int:
+        return bits_for(self.accuracy, dim, self.rank, reach) if self.bits is None else self.bits
+
+
+def _learn(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) -> LearnedFromSigns:
+    oracle.stage = "reading v"
+    space = find_halfspace(oracle, rng)
+    known |= {"v": space.v, "bias": space.bias}
+    seen = Translated(oracle, space.origin) if space.shift > 0 else oracle
+    oracle.stage = "checking that it is a head"
+    check_sign_laws(seen, space, rng)
+    oracle.stage = "looking for a key bias"
+    meter = framed(SignMeter(seen, space, NOTHING), rng)
+    if space.shift == 0:  # from another origin there is a key bias if there is none from zero
+        probes, lo, hi = pilot_scores(meter, rng)
+        if not has_key_bias(probes, lo, hi):
+            meter = refined(scaled(meter, lo, hi, goal), rng)
+            known["v"] = meter.space.v
+            oracle.stage = "reading W"
+            meter, found = read_W(meter, rng, goal)
+            nearly_none = could_hide(meter, found.W)
+            if nearly_none is not None:
+                return learned(meter, found, nearly_none)
+            oracle.stage = "looking for a key bias"
+    meter = refined(replace(meter, bits=goal.bits or BITS), rng)
+    known["v"] = meter.space.v
+    meter = replace(meter, key_bias=find_key_bias(meter, rng), reach=0.0)
+    oracle.stage = "reading W"
+    meter = refined(scaled(meter, *pilot_scores(meter, rng)[1:], goal), rng)
+    return learned(*read_W(meter, rng, goal), None)
+
+
+def framed(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
+    """Orthonormal keys and queries that all lean to one side of the plane alike."""
+    v, lean = meter.space.v, 1 / np.sqrt(meter.oracle.dim)
+    return replace(meter, keys=cone(v, rng, lean), queries=cone(v, rng, lean))
+
+
+def scaled(meter: SignMeter, lo: np.ndarray, hi: np.ndarray, goal: Goal) -> SignMeter:
+    """The meter with the range that a few scores suggest, and the bits that give the accuracy asked for."""
+    reach = RANGE * float(np.sqrt(np.mean(np.maximum(np.abs(lo), np.abs(hi)) ** 2)))
+    bits, exacting = goal.bits_of(meter.oracle.dim, reach), goal.accuracy is not None
+    return replace(meter, reach=reach, bits=bits, exacting=exacting)
+
+
+def refined(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
+    """The meter with v known so well that the bits of its scores count.
+
+    Its keys stay as they are: what is known of a key bias is known best along the keys that it was read with.
+    """
+    d = meter.oracle.dim
+    # An error e of every coordinate of v moves what a score is compared with by 2 d e / product.
+    width = 2.0 ** (1 - meter.bits) / (SHARE * d) * meter.freedom
+    return replace(meter, space=refine(meter.oracle, meter.space, width, rng))
+
+
+def read_W(meter: SignMeter, rng: np.random.Generator, goal: Goal) -> tuple[SignMeter, Measured]:
+    """W, and the meter that read it: with more bits if those for the accuracy asked for turn out not to be enough."""
+    d, accuracy = meter.oracle.dim, goal.accuracy
+    found = full(meter) if d <= SMALL or goal.rank == d else low_rank(meter, rng, goal.rank, accuracy)
+    if accuracy is None or MARGIN * found.bound <= accuracy or meter.finest:
+        return meter, found
+    missing = math.ceil(math.log2(min(found.bound / accuracy, 2.0**MOST))) + 1
+    return read_W(refined(replace(meter, bits=meter.bits + missing), rng), rng, goal)
+
+
+def learned(meter: SignMeter, found: Measured, nearly_none: KeyBias | None) -> LearnedFromSigns:
+    """Everything as it is from zero instead of from the origin of the meter."""
+    space, W = meter.space, found.W
+    bound = float(found.bound if nearly_none is None else with_hidden(meter, found, nearly_none))
+    seen = nearly_none or meter.key_bias
+    assert seen is not None
+    key_bias = seen.vector - W @ space.origin
+    key_bias_error = seen.total + (bound * space.shift if space.shift > 0 else 0.0)
+    size = float(np.linalg.norm(key_bias))
+    if size <= key_bias_error:  # a bias that cannot be told from none is none
+        key_bias, key_bias_error = None, key_bias_error + size
+    head = found.head(space.v, key_bias, space.bias)
+    return LearnedFromSigns(
+        head, found.rank, bound, space.error, key_bias_error, space.bias_error, found.confidence, meter.bits
+    )

@@ -1,0 +1,73 @@
+"""How many queries a recovery takes, known beforehand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+USUAL = 36  # what these usually come to, without a key bias
+
+BITS = 40  # of every score, where answers are signs and no accuracy is asked for
+FEWEST, MOST = 8, 60  # that an accuracy may ask for: past the last one rounding is all there is
+SLACK = {"full": 2.0, "low rank": 32.0}  # a scheme's bound over d times the error of one score
+
+
+def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = False, bias: bool = False) -> int:
+    """The free parameters of one head: no learner that gets one number per query can do with fewer queries."""
+    W = dim * dim if rank is None else rank * (2 * dim - rank)
+    return W + dim + key_bias * dim + bias
+
+
+def free_parameters(
+    dim: int,
+    *,
+    family: str = "attention",
+    rank: int | None = None,
+    heads: int = 1,
+    biases: bool = False,
+    width: int | None = None,
+) -> int:
+    """Of a model of that family; of "any-network" those of W and the key bias only."""
+    head = information_limit(dim, rank, key_bias=biases)
+    if family == "any-network":
+        return head - dim
+    if family == "transformer":
+        return head - dim + ((width or 0) + 1) * (dim + biases)
+    return heads * head + biases
+
+
+def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -> int:
+    """To how many bits each score must be known, of a range `[-reach, reach]`, for `||W_hat - W||_F <= accuracy`."""
+    if accuracy is None:
+        return BITS
+    slack = SLACK["full" if rank == dim else "low rank"]
+    return min(max(math.ceil(math.log2(slack * reach * dim / accuracy)), FEWEST), MOST)
+
+
+def fewest(answers: str, parameters: int, accuracy: float | None = None) -> int:
+    """The queries that so many parameters take at least; signs show v up to a factor only, one bit at a time."""
+    return parameters if answers == "value" else (parameters - 1) * (BITS if accuracy is None else FEWEST)
+
+
+def estimate(dim: int, rank: int | None, known: dict, answers: str = "value", accuracy: float | None = None) -> int:
+    """About how many queries a recovery takes in all, from what is known half-way: at least this rank, these biases."""
+    seen = rank or max(1, len(known.get("b", ())))
+    bias = "bias" in known and bool(np.any(known["bias"]))
+    parameters = information_limit(dim, seen, key_bias="key_bias" in known, bias=bias)
+    return fewest(answers, parameters, accuracy) + USUAL
+
+
+USUAL_SEVERAL = 60  # queries per head beyond one per parameter: jumps, pilots, the search for the rank; rarely fewer
+
+
+def still_needed(known: dict, dim: int, columns: int = 0) -> int:
+    """A lower estimate of all queries together: heads that were not counted yet may be only one, and those not looked
+    at yet have the lowest rank of those that were, or 1. So many `columns` are known of the head being read."""
+    ranks = [int(np.linalg.matrix_rank(W, tol=1e-9 * np.linalg.norm(W))) for W in known.get("W", {}).values()]
+    begun = [columns - 1] * (columns > 1)  # one of them may be the key bias
+    unseen = min(ranks or begun, default=1)
+    ranks += begun
+    ranks += [unseen] * (known.get("heads", 1) - len(ranks))
+    mean = 2 * dim if "mean" in known else 0
+    return dim + mean + sum(information_limit(dim, rank) + USUAL_SEVERAL for rank in ranks)

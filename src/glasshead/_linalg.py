@@ -1,0 +1,45 @@
+"""Singular values of K^T Q without forming it."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+
+def factored_svd(Q: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    left, upper_k = np.linalg.qr(K.T)
+    right, upper_q = np.linalg.qr(Q.T)
+    U, s, Vt = np.linalg.svd(upper_k @ upper_q.T)
+    return left @ U, s, Vt @ right.T
+
+
+def numerical_rank(singular_values: np.ndarray, dim: int, floor: float = 0.0) -> int:
+    """How many singular values stand above `floor` and above the rounding of a `dim`-dimensional product."""
+    if len(singular_values) == 0:
+        return 0
+    rounding = 4 * dim * np.finfo(singular_values.dtype).eps * singular_values[0]
+    return int(np.sum(singular_values > max(floor, rounding)))
+
+
+def svd(A: np.ndarray, full: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Divide and conquer fails on some matrices that are all but singular; the slower way does not."""
+    try:
+        return np.linalg.svd(A, full_matrices=full)
+    except np.linalg.LinAlgError:
+        return scipy.linalg.svd(A, full_matrices=full, lapack_driver="gesvd")  # type: ignore[return-value]
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Softmax over the last axis. Only differences are exponentiated, so scores of 1e300 are fine."""
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights
+
+
+def random_rotation(dim: int, rng: np.random.Generator, first: np.ndarray | None = None) -> np.ndarray:
+    """Orthonormal rows, the first along `first` if given."""
+    G = rng.standard_normal((dim, dim))
+    if first is not None:
+        G[:, 0] = first
+    Q, R = np.linalg.qr(G)
+    return (Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T

@@ -1,0 +1,231 @@
+"""Errors that many scores share, counted once: those of the bias and of v.
+
+Every score is read against the same bias and the same v, so an adversary who spoils those spoils all scores in one way,
+not each in its own. To first order, with `signal = sigma swing` and `rest = swing - signal`, a logit is off by
+
+    (e - e_0 - q.dv) (1/signal + 1/rest) - key.dv / rest,
+
+where e is the error of its own answer, e_0 that of the bias and dv that of v. The entries of v were read one by one,
+and v once more along its own direction u, all against the same bias: `step dv = P e_v + u e_1 - e_0 (P 1 + u)`, where
+P projects across u.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from scipy.special import expit
+
+from .._oracles import Oracle
+from .._types import Float
+from .frame import Frame
+from .reading import Values
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far the n scores of each of m columns may be off together.
+
+    The errors of column j are `x_j + y_j + sum_k theta_k shared[k, j]` with `||x_j|| <= own[j]`, `|theta_k| <= 1`, the
+    same theta for every column, and `sum_j y_ji^2 <= across[i]^2 z_i^2` for some z with `||z|| <= 1`.
+    """
+
+    own: Float[np.ndarray, " m"]
+    shared: Float[np.ndarray, "p m n"]
+    across: Float[np.ndarray, " n"]
+
+    def over(self, scale: float) -> Errors:
+        return Errors(self.own / scale, self.shared / scale, self.across / scale)
+
+    def through(self, keys: Frame, queries: Frame | None = None) -> float:
+        """A bound on the Frobenius norm of what becomes of the errors when scores are turned into vectors."""
+        gain = keys.gain if queries is None else keys.gain * queries.gain
+        together = keys.inverse @ self.shared.transpose(0, 2, 1)
+        if queries is not None:
+            together = together @ queries.inverse.T
+        apart = np.linalg.norm(self.own) + self.across.max(initial=0.0)
+        return float(gain * apart + np.linalg.norm(together, axis=(1, 2)).sum())
+
+
+def each_its_own(width: Float[np.ndarray, "m n"]) -> Errors:
+    """Nothing is known to be shared."""
+    return Errors(np.linalg.norm(width, axis=1), np.empty((0, *width.shape)), np.zeros(width.shape[1]))
+
+
+def side_by_side(parts: list[Errors]) -> Errors:
+    """Of the same columns, seen by different keys."""
+    own = np.sqrt(np.sum([part.own**2 for part in parts], axis=0))
+    shared = np.concatenate([part.shared for part in parts], axis=2)
+    return Errors(own, shared, np.concatenate([part.across for part in parts]))
+
+
+def one_after_the_other(parts: list[Errors]) -> Errors:
+    """Of different columns, seen by the same keys."""
+    own = np.concatenate([part.own for part in parts])
+    shared = np.concatenate([part.shared for part in parts], axis=1)
+    return Errors(own, shared, np.sqrt(np.sum([part.across**2 for part in parts], axis=0)))
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Logits of query tokens and key tokens, each known within `width`, as read with keys shortened to `shrunk`."""
+
+    q: Float[np.ndarray, "m d"]
+    keys: Float[np.ndarray, "n d"]
+    logits: Float[np.ndarray, "m n"]
+    width: Float[np.ndarray, "m n"]
+    shrunk: Float[np.ndarray, "m n"]
+
+
+def split_errors(
+    oracle: Oracle, values: Values, readings: Readings, alone: np.ndarray, of_signal: np.ndarray, of_swing: np.ndarray
+) -> Errors:
+    """The errors of readings taken apart. `alone` bounds what an answer itself adds to its signal, `of_signal` and
+    `of_swing` all of their errors with nothing shared; where these say less than the width, that one counts."""
+    q, keys, shrunk = readings.q, readings.keys, readings.shrunk
+    swing, direction = shrunk * (keys @ values.v), values.v / np.linalg.norm(values.v)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        signal, rest = swing * expit(readings.logits * shrunk), swing * expit(-readings.logits * shrunk)
+        both = (1 / signal + 1 / rest) / shrunk
+        first = alone * np.abs(both) + values.rounding(oracle) * lengths(q, keys, both, rest)
+        second = remainder(signal, of_signal) + remainder(rest, of_signal + of_swing)
+        single = first + second / shrunk
+        plain = single < readings.width
+        both, per_rest = np.where(plain, both, 0.0), np.where(plain, 1 / rest, 0.0)
+    single = np.where(plain, single, readings.width)
+
+    def moved(error: np.ndarray) -> np.ndarray:
+        """What an error of v does to the logits."""
+        return -(q @ error)[:, None] * both - (keys @ error) * per_rest
+
+    of_bias, along = values.bias_error(oracle), values.along_error(oracle) / values.step
+    shared = np.stack([of_bias * (both + moved(values.per_bias)), along * moved(direction)])
+    elsewhere = values.across_error(oracle) / values.step
+    q, keys = (tokens - np.outer(tokens @ direction, direction) for tokens in (q, keys))
+    own = np.linalg.norm(single, axis=1) + elsewhere * np.linalg.norm(q, axis=1) * np.linalg.norm(both, axis=1)
+    return Errors(own, shared, elsewhere * spectral_norm(keys) * np.linalg.norm(per_rest, axis=0))
+
+
+def remainder(part: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """What the logarithm of `part` may move beyond first order."""
+    least = np.abs(part) - error
+    with np.errstate(divide="ignore"):
+        return np.where(least > 0, error**2 / (2 * np.square(least)), np.inf)
+
+
+def lengths(q: np.ndarray, keys: np.ndarray, both: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """What an error of v of unit length does to each logit at most."""
+    return np.linalg.norm(q, axis=1)[:, None] * np.abs(both) + np.linalg.norm(keys, axis=1) / np.abs(rest)
+
+
+def spectral_norm(A: np.ndarray) -> float:
+    gram = A @ A.T if len(A) <= A.shape[1] else A.T @ A
+    return float(np.sqrt(max(0.0, np.linalg.eigvalsh(gram)[-1])))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores `a^T W b`, the interval each is known to lie in, and how far off they are together where that is known."""
+
+    t: Float[np.ndarray, "m n"]
+    lo: Float[np.ndarray, "m n"]
+    hi: Float[np.ndarray, "m n"]
+    joint: Errors | None = None
+
+    @property
+    def halfwidth(self) -> np.ndarray:
+        return np.maximum(self.hi - self.t, self.t - self.lo)
+
+    @property
+    def errors(self) -> Errors:
+        return self.joint or each_its_own(self.halfwidth)
+
+
+@runtime_checkable
+class Meter(Protocol):
+    """Turns answers into scores. Every scheme works on every meter."""
+
+    @property
+    def oracle(self) -> Oracle: ...
+
+    @property
+    def keys(self) -> Frame:
+        """All directions, as keys that are measured best,"""
+        ...
+
+    @property
+    def queries(self) -> Frame:
+        """and as queries."""
+        ...
+
+    @property
+    def drift(self) -> float:
+        """An error of `W b` that is the same for every b, and is not part of the intervals."""
+        ...
+
+    @property
+    def careful(self) -> int:
+        """Up to how many columns a new one is tested for adding anything, beyond which several go at once."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """How many scores are best asked for at once."""
+        ...
+
+    def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
+        """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
+        ...
+
+    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Two keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
+        ...
+
+    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
+        """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
+        ...
+
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> Meter:
+        """The meter at the scale that suits scores like these, known up to `noise`."""
+        ...
+
+    def suited(self, keys: np.ndarray) -> Meter:
+        """The meter at the scale that suits these keys."""
+        ...
+
+    def sharper(self) -> Meter:
+        """The meter at its finest, for a few scores on which a bound on everything else hangs."""
+        ...
+
+    def rounding(self, W_norm: float) -> float:
+        """How much rounding inside the box can move a score of unit vectors, given the size of W."""
+        ...
+
+    def likely(self, noise: float) -> float:
+        """How large a sum of many errors gets that is bounded by `noise`, where no adversary chooses them."""
+        ...
+
+
+Block = tuple[np.ndarray, np.ndarray]  # query directions and key directions, as `Meter.columns` takes them
+
+
+@runtime_checkable
+class InRounds(Protocol):
+    """A meter that measures several blocks of scores in the rounds of one."""
+
+    def blocks(self, blocks: list[Block]) -> list[Scores]: ...
+
+
+def measured_together(meter: Meter, blocks: list[Block]) -> Iterator[Scores]:
+    """The scores of several blocks: side by side where that saves rounds, else one block after the other."""
+    if isinstance(meter, InRounds):
+        return iter(meter.blocks(blocks))
+    return (meter.columns(B, A) if len(B) else nothing(A) for B, A in blocks)
+
+
+def nothing(A: np.ndarray) -> Scores:
+    empty = np.empty((0, A.shape[-2]))
+    return Scores(empty, empty, empty)

@@ -1,0 +1,62 @@
+"""Models on disk: safetensors with the family and a version in the metadata. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from .attention import Attention
+from .front_head import FrontHead
+from .multi_head import MultiHead
+from .transformer import Transformer
+
+FORMAT, VERSION = "glasshead", 1
+FAMILIES = {family.family: family for family in (Attention, FrontHead, MultiHead, Transformer)}
+
+
+def save(model, path: str | os.PathLike) -> Path:
+    """Write a glasshead model to `path`, whole or not at all.
+
+    >>> gh.save(gh.Attention.random(8), "head.safetensors")  # doctest: +SKIP
+    """
+    if type(model) not in FAMILIES.values():
+        known = ", ".join(f"gh.{family.__name__}" for family in FAMILIES.values())
+        raise TypeError(f"expected a glasshead model ({known}), got {type(model).__name__}")
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"expected an existing folder to save in, got {path.parent}")
+    metadata = {"format": FORMAT, "version": str(VERSION), "family": model.family}
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        save_file({name: np.asarray(a, order="C") for name, a in model.tensors().items()}, part, metadata)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def load(path: str | os.PathLike):
+    """Read a model that `gh.save` wrote; anything else is refused with the reason."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no such model file: {path}")
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file: {error}") from error
+    if metadata.get("format") != FORMAT:
+        raise ValueError(f"{path} holds tensors but was not written by gh.save; build the model and gh.save it first")
+    if metadata.get("version") != str(VERSION):
+        raise ValueError(f"{path} has version {metadata.get('version')}, this glasshead reads version {VERSION}")
+    if metadata.get("family") not in FAMILIES:
+        raise ValueError(f"{path} holds a {metadata.get('family')!r}, this glasshead knows {sorted(FAMILIES)}")
+    try:
+        return FAMILIES[metadata["family"]].from_tensors(tensors)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error

@@ -1,0 +1,91 @@
+"""The usual fused projections of a layer, cut into heads."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from .._validate import as_real, check_shape
+from .attention import Attention
+
+
+def heads_of(Q, K, V, W_o, heads: int, scale, q_bias, v_bias) -> list[Attention]:
+    """`Q, K, V` hold equally many rows for each head, `W_o (rows of V,)` or `(rows of V, k)` likewise."""
+    Q, K, V = (cut(as_real(a, name), heads, name) for a, name in ((Q, "Q"), (K, "K"), (V, "V")))
+    check_shape(len(W_o) == heads * len(V[0]), f"W_o with {heads * len(V[0])} columns, like the rows of V", W_o.shape)
+    q_bias, v_bias = cut_bias(q_bias, Q, "q_bias"), cut_bias(v_bias, V, "v_bias")
+    scale = len(Q[0]) ** -0.5 if scale is None else scale
+    outputs = np.split(W_o, heads)
+    return [
+        Attention.from_projections(Q[h], K[h], V[h], outputs[h], scale=scale, q_bias=q_bias[h], v_bias=v_bias[h])
+        for h in range(heads)
+    ]
+
+
+def cut(matrix: np.ndarray, heads: int, name: str) -> list[np.ndarray]:
+    fits = matrix.ndim == 2 and matrix.size > 0 and len(matrix) % heads == 0
+    check_shape(fits, f"{name} of shape (rows, d) with equally many rows for each of {heads} heads", matrix.shape)
+    return np.split(matrix, heads)
+
+
+def cut_bias(bias, rows: list[np.ndarray], name: str) -> list:
+    if bias is None:
+        return [None] * len(rows)
+    bias, size = as_real(bias, name), sum(map(len, rows))
+    check_shape(bias.shape == (size,), f"{name} of shape ({size},)", bias.shape)
+    return np.split(bias, len(rows))
+
+
+def read_out(W_o, o_bias, readout) -> tuple[np.ndarray, np.ndarray]:
+    """`W_o` by input and the bias, both after the read-out."""
+    W_o = as_real(W_o, "W_o")
+    check_shape(W_o.ndim == 2 and W_o.size > 0, "W_o of shape (k, d)", W_o.shape)
+    outputs = len(W_o)
+    o_bias = np.zeros(outputs, W_o.dtype) if o_bias is None else as_real(o_bias, "o_bias")
+    check_shape(o_bias.shape == (outputs,), f"o_bias of shape ({outputs},), one per row of W_o", o_bias.shape)
+    if readout is None:
+        return W_o.T, o_bias
+    readout = as_real(readout, "readout")
+    check_shape(readout.shape == (outputs,), f"readout of shape ({outputs},), one per row of W_o", readout.shape)
+    return W_o.T @ readout, np.asarray(o_bias @ readout)
+
+
+def projections_of(module) -> dict:
+    """The arguments of `MultiHead.from_projections`."""
+    import torch
+
+    if not isinstance(module, torch.nn.MultiheadAttention):
+        raise TypeError(f"expected a torch.nn.MultiheadAttention, got {type(module).__name__}")
+    check_self_attention(module)
+    if module.training and module.dropout > 0:
+        warnings.warn(
+            f"this layer is in training mode, where it drops weights at random (dropout={module.dropout}); the model "
+            "is what it computes after module.eval()",
+            stacklevel=3,
+        )
+    Q, K, V = np.split(array(module.in_proj_weight), 3)
+    projections = {"Q": Q, "K": K, "V": V, "W_o": array(module.out_proj.weight), "heads": module.num_heads}
+    if module.in_proj_bias is None:
+        return projections
+    q_bias, _, v_bias = np.split(array(module.in_proj_bias), 3)  # a key's own bias shifts all scores alike
+    return projections | {"q_bias": q_bias, "v_bias": v_bias, "o_bias": array(module.out_proj.bias)}
+
+
+def check_self_attention(module) -> None:
+    if not module.embed_dim == module.kdim == module.vdim:
+        raise ValueError(
+            f"expected a layer that can attend to its own input, kdim = vdim = embed_dim = {module.embed_dim}, "
+            f"got kdim={module.kdim}, vdim={module.vdim}"
+        )
+    if module.bias_k is not None or module.add_zero_attn:
+        raise ValueError(
+            "expected a layer without add_bias_kv and add_zero_attn, got one that attends to a token of its own; "
+            "ask it as a black box with that token made part of every sequence"
+        )
+
+
+def array(tensor) -> np.ndarray:
+    """float32 and float64 stay what they are; the rest fits into float32."""
+    tensor = tensor.detach().cpu()
+    return (tensor if tensor.element_size() >= 4 else tensor.float()).numpy()

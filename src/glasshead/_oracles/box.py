@@ -1,0 +1,220 @@
+"""How many digits a box computes with, read off its answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .._errors import OracleError
+from .._validate import positive, real, whole
+from .base import Oracle
+
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+
+
+def fits(answers: np.ndarray, name: str) -> bool:
+    """Whether every answer is a number of the narrower format."""
+    with np.errstate(over="ignore"):
+        if name == "bfloat16":  # float32 whose lower 16 bits are zero
+            narrow = answers.astype(np.float32)
+            return bool(np.all(narrow == answers) and not np.any(narrow.view(np.uint32) & 0xFFFF))
+        return bool(np.all(answers.astype(name).astype(np.float64) == answers))
+
+
+class Precision:
+    """Narrows down the format of a box: a format stays possible until an answer needs more digits than it has."""
+
+    ENOUGH = 5  # distinct answers before a coincidence (whole numbers, say) is not believed any more
+
+    def __init__(self, dtype: np.dtype):
+        self._input = ROUNDOFF[dtype.name]
+        self._possible = ["bfloat16", "float16", "float32"]
+        self._declared = 0.0
+        self._seen: set[float] = set()
+
+    def see(self, answers: np.ndarray) -> None:
+        if answers.dtype.kind == "f":
+            self._declared = ROUNDOFF.get(answers.dtype.name, 0.0)
+        if not self._possible:
+            return
+        nonzero = answers[answers != 0].astype(np.float64, copy=False)
+        if len(self._seen) < self.ENOUGH:
+            self._seen.update(np.unique(nonzero).tolist())
+        self._possible = [name for name in self._possible if fits(nonzero, name)]
+
+    @property
+    def roundoff(self) -> float:
+        read = [ROUNDOFF[name] for name in self._possible if len(self._seen) >= self.ENOUGH]
+        return max([self._input, self._declared, *read])
+
+
+SMALL = 256  # sequences
+CHUNK_BYTES = 32 * 2**20  # what is sent to the box at a time; memory stays bounded however much is asked
+
+
+class BoxOracle(Oracle):
+    """What oracles around a callable share. A subclass says with `_checked` which answers it accepts."""
+
+    def __init__(self, f, dim=None, *, max_norm=None, device=None, dtype="float64"):
+        if not callable(f):
+            raise TypeError(f"expected a callable box, got {type(f).__name__}; wrap it as lambda X: ...")
+        dim = getattr(f, "dim", None) if dim is None else dim
+        if dim is None:
+            call = f"{type(self).__name__}(f, dim=...)"
+            raise ValueError(f"expected dim=, the length of a token: this box does not say; call {call}")
+        self.dim = whole(dim, "dim", least=1)
+        if getattr(f, "dim", dim) != dim:
+            raise ValueError(f"expected dim={f.dim}, which the box itself says, got dim={dim}")  # type: ignore[attr-defined]
+        self.max_norm = None if max_norm is None else positive(max_norm, "max_norm")
+        if device is not None:
+            raise ValueError(f"expected device=None, got {device!r}: this version asks boxes through numpy only")
+        self.dtype = np.dtype(dtype)
+        if self.dtype.name not in ("float64", "float32", "float16"):
+            raise ValueError(f"expected dtype to be 'float64', 'float32' or 'float16', got {dtype!r}")
+        self.queries = 0
+        self._f = f
+        self._outputs: tuple[int, ...] | None = None
+        self._precision = Precision(self.dtype)
+
+    @property
+    def roundoff(self) -> float:
+        return self._precision.roundoff
+
+    def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """The answers to `X` as this oracle hands them on, or an `OracleError`."""
+        raise NotImplementedError
+
+    def __call__(self, X):
+        X = np.asarray(X)
+        if X.ndim != 3 or X.shape[2] != self.dim or X.shape[1] < 1:
+            raise ValueError(f"expected queries of shape (B, N, {self.dim}) with N >= 1, got {X.shape}")
+        self._check_tokens(X)
+        if len(X) == 0:
+            return self._checked(np.empty((0, *(self._outputs or ()))), X)
+        rows = max(1, CHUNK_BYTES // (X.shape[1] * self.dim * self.dtype.itemsize))
+        parts = [self._ask(X[start : start + rows]) for start in range(0, len(X), rows)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _check_tokens(self, X: np.ndarray) -> None:
+        if self.max_norm is None:
+            return
+        largest = float(np.abs(X).max(initial=0.0)) or 1.0  # divided out, so that squares do not overflow
+        longest = largest * math.sqrt(np.einsum("bnd,bnd->bn", X / largest, X / largest).max(initial=0.0))
+        if longest > self.max_norm * (1 + 1e-12):
+            raise ValueError(
+                f"expected tokens no longer than max_norm = {self.max_norm:g}, got one of norm {longest:g}"
+            )
+
+    def _ask(self, X: np.ndarray) -> np.ndarray:
+        # A box may work in place: small requests, which their sender may want to keep, are copied; large ones are built
+        # for the box alone.
+        sent = X.astype(self.dtype, copy=len(X) <= SMALL)
+        self.queries += len(X)
+        try:
+            answers = np.array(self._f(sent))  # a copy: the box may answer in the same array again
+        except Exception as error:
+            what = f"{len(X)} sequences of {X.shape[1]} tokens in dimension {self.dim}"
+            raise OracleError(f"the box raised {type(error).__name__}: {error} (asked: {what})", X[0]) from error
+        return self._checked(answers, X)
+
+    def _check_finite(self, answers: np.ndarray, X: np.ndarray) -> None:
+        if np.isfinite(answers).all():
+            return
+        bad = np.flatnonzero(~np.isfinite(answers.reshape(len(X), -1)).all(axis=1))[0]
+        raise OracleError(
+            f"expected finite answers, got {answers[bad]} for query {self.queries - len(X) + bad} "
+            f"({X.shape[1]} tokens, largest entry {np.abs(X[bad]).max():.3g}); if it overflows, give max_norm=",
+            X[bad],
+        )
+
+
+class ValueOracle(BoxOracle):
+    """An oracle that answers `f(X)`.
+
+    >>> oracle = gh.ValueOracle(lambda X: X[:, -1].sum(axis=-1), dim=3)
+    >>> oracle(np.ones((2, 5, 3))), oracle.queries
+    (array([3., 3.]), 2)
+
+    `f` takes a `(B, N, d)` array of `dtype` and returns `B` numbers, or `(B, k)`. Promised by the caller:
+    `abs(answer - truth) <= tolerance + rtol * abs(truth)`. Tokens longer than `max_norm` are never sent.
+    """
+
+    def __init__(
+        self,
+        f,
+        dim=None,
+        *,
+        tolerance=0.0,
+        rtol=0.0,
+        max_norm=None,
+        device=None,
+        dtype="float64",
+    ):
+        super().__init__(f, dim, max_norm=max_norm, device=device, dtype=dtype)
+        self.tolerance = real(tolerance, "tolerance", "a finite number >= 0", lambda x: x >= 0)
+        self.rtol = real(rtol, "rtol", "a number >= 0 and below 1", lambda x: 0 <= x < 1)
+
+    def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
+        expected = (len(X), *self._outputs) if self._outputs is not None else None
+        if answers.ndim not in (1, 2) or len(answers) != len(X) or (expected and answers.shape != expected):
+            want = expected or f"({len(X)},) or ({len(X)}, k)"
+            raise OracleError(f"expected answers of shape {want}, one per sequence, got {answers.shape}", X[0])
+        if answers.dtype.kind not in "fiu":
+            hint = "; for yes/no answers use gh.SignOracle" if answers.dtype.kind == "b" else ""
+            raise OracleError(f"expected real numbers as answers, got dtype {answers.dtype}{hint}", X[0])
+        if len(X):
+            self._outputs = answers.shape[1:]
+        self._check_finite(answers, X)
+        self._precision.see(answers)
+        return answers.astype(np.float64, copy=False)
+
+
+MOST_FLIPS = 0.25  # beyond this an answer has to be bought with some forty others
+
+
+class SignOracle(BoxOracle):
+    """An oracle that answers whether `f(X) > 0`, one bool per sequence.
+
+    >>> oracle = gh.SignOracle(lambda X: X[:, -1].sum(axis=-1) - 1, dim=3)
+    >>> oracle(np.stack([np.zeros((5, 3)), np.ones((5, 3))])), oracle.queries
+    (array([False,  True]), 2)
+
+    `f` takes a `(B, N, d)` array of `dtype` and returns `B` bools, zeros and ones, or numbers of which only the sign is
+    looked at (for probabilities pass `lambda X: p(X) - 0.5`). Tokens longer than `max_norm` are never sent. `dtype` is
+    also the promise of how precisely the box computes, since yes and no do not show it: say "float32" for a box that
+    works in float32 inside. `flips` is the largest probability with which an answer may be wrong, each time anew.
+    """
+
+    answers = "sign"
+
+    def __init__(self, f, dim=None, *, max_norm=None, flips=0.0, device=None, dtype="float64"):
+        super().__init__(f, dim, max_norm=max_norm, device=device, dtype=dtype)
+        self.flips = real(flips, "flips", f"a probability from 0 to {MOST_FLIPS}", lambda x: 0 <= x <= MOST_FLIPS)
+
+    def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
+        if answers.shape == (len(X), 1):
+            answers = answers[:, 0]
+        if answers.ndim == 2 and len(answers) == len(X):
+            raise OracleError(
+                f"expected one yes or no per sequence, got {answers.shape[1]} answers to each: a sign oracle reads one "
+                "output; pick it, as in gh.SignOracle(lambda X: f(X)[:, 0], dim=...)",
+                X[0],
+            )
+        if answers.shape != (len(X),):
+            raise OracleError(f"expected answers of shape {(len(X),)}, one per sequence, got {answers.shape}", X[0])
+        if answers.dtype.kind not in "bfiu":
+            raise OracleError(f"expected bools, 0 and 1, or real numbers as answers, got dtype {answers.dtype}", X[0])
+        if answers.dtype.kind == "f":
+            self._check_finite(answers, X)
+            self._precision.see(answers[answers != np.rint(answers)])  # labels and counts say nothing about digits
+        return answers > 0
+
+
+def as_oracle(oracle) -> Oracle:
+    if isinstance(oracle, Oracle):
+        return oracle
+    if hasattr(oracle, "dim") and callable(oracle):
+        return ValueOracle(oracle)
+    hint = "wrap a callable as gh.ValueOracle(f, dim=...)"
+    raise TypeError(f"expected a gh.Oracle or a gh model, got {type(oracle).__name__}; {hint}")

@@ -1,0 +1,118 @@
+"""Answers with fresh noise, made quieter by asking again."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .base import Oracle, Wrapper
+from .box import ROUNDOFF
+
+CERTAIN = 6.0  # standard deviations: Gaussian noise exceeds them once in 5e8 answers, more than any recovery asks for
+CHUNK_BYTES = 32 * 2**20  # copies of queries made at a time
+
+
+class Averaged(Wrapper):
+    """Asks every query `repeats` times and answers the mean.
+
+    >>> quiet = Averaged(gh.ValueOracle(gh.defences.gaussian(lambda X: X.sum(axis=(1, 2)), 0.1), dim=3), 100, 0.1)
+    >>> bool(abs(quiet(np.ones((1, 2, 3)))[0] - 6) < quiet.tolerance), round(quiet.tolerance, 4), quiet.queries
+    (True, 0.06, 100)
+
+    Of a single answer `noise` is the standard deviation, `relative` a part of it that is a share of the answer. The
+    mean then promises `CERTAIN` of its own, which is no guarantee but lets a learner decide what it can see.
+    """
+
+    tolerance = 0.0  # type: ignore[assignment]
+    rtol = 0.0  # type: ignore[assignment]
+
+    def __init__(self, inner: Oracle, repeats: int, noise: float, relative: float = 0.0):
+        super().__init__(inner)
+        self.repeats = repeats
+        self.tolerance = inner.tolerance + CERTAIN * noise / math.sqrt(repeats)
+        self.rtol = inner.rtol + CERTAIN * relative / math.sqrt(repeats)
+
+    def __call__(self, X):
+        X = np.asarray(X)
+        if len(X) == 0 or self.repeats == 1:
+            return self.inner(X)
+        copies = max(1, CHUNK_BYTES // (8 * X.size))
+        total, left = np.zeros(()), self.repeats
+        while left:
+            now = min(copies, left)
+            answers = self.inner(np.tile(X, (now, 1, 1)))
+            total = total + answers.reshape(now, *answers[: len(X)].shape).sum(axis=0)
+            left -= now
+        return total / self.repeats
+
+
+DOUBT = 1e-9  # the largest probability that an answer is still wrong
+
+
+class Voting(Wrapper):
+    """Asks every query until yes or no is ahead by so many votes that flips do not explain it.
+
+    With answers wrong with probability p at most, a lead of m comes about the wrong way round with probability at most
+    `1 / (1 + ((1 - p) / p)^m)` (the gambler's ruin), after `m / (1 - 2p)` votes on average: 12.5 votes at p = 0.1.
+    """
+
+    flips = 0.0  # type: ignore[assignment]
+
+    def __init__(self, inner: Oracle):
+        super().__init__(inner)
+        self.decided = 0
+        self.odds = (1 - inner.flips) / inner.flips if inner.flips > 0 else math.inf
+        self.lead = max(1, math.ceil(-math.log(DOUBT) / math.log(self.odds)))
+
+    @property
+    def doubt(self) -> float:
+        """The probability that an answer is wrong, at most."""
+        return 1 / (1 + self.odds**self.lead)
+
+    @property
+    def confidence(self) -> float:
+        """That all answers given so far are right."""
+        return (1 - self.doubt) ** self.decided
+
+    def __call__(self, X):
+        ahead, undecided = np.zeros(len(X), int), np.arange(len(X))
+        while len(undecided):
+            # No fewer votes than are missing can decide, so they go out together.
+            again = np.repeat(undecided, self.lead - np.abs(ahead[undecided]))
+            np.add.at(ahead, again, np.where(self.inner(X[again]), 1, -1))
+            undecided = undecided[np.abs(ahead[undecided]) < self.lead]
+        self.decided += len(X)
+        return ahead > 0
+
+
+REACH = 2.0**8  # float16 overflows at 65504
+TINY = 2.0**-25  # half the smallest float16
+
+
+class Narrow(Wrapper):
+    """What a box promises that computes in float64 and rounds its answers: `rtol` of one roundoff, and no more.
+
+    One that computes in the narrow format as well breaks that promise.
+    """
+
+    tolerance = 0.0  # type: ignore[assignment]
+    rtol = 0.0  # type: ignore[assignment]
+    roundoff = 2.0**-53  # type: ignore[assignment]
+
+    def __init__(self, inner: Oracle):
+        super().__init__(inner)
+        self.half = inner.roundoff == ROUNDOFF["float16"]
+        self.name = "float16" if self.half else "bfloat16"
+        self.rtol, self.tolerance = inner.roundoff, TINY if self.half else 0.0
+
+    @property
+    def max_norm(self) -> float | None:  # type: ignore[override]
+        inner = self.inner.max_norm
+        if not self.half:
+            return inner
+        return REACH if inner is None else min(inner, REACH)
+
+
+def is_narrow(oracle: Oracle) -> bool:
+    return oracle.roundoff >= ROUNDOFF["float16"]

@@ -1,0 +1,48 @@
+"""Arguments become real floating-point arrays, or an error that says what was expected."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+
+import numpy as np
+
+
+def as_real(value, name: str) -> np.ndarray:
+    """`value` as a finite float array: float32 stays float32, integers become float64, the rest is refused."""
+    array = np.asarray(value)
+    if np.iscomplexobj(array) or array.dtype.kind not in "fiu":
+        raise TypeError(
+            f"expected {name} to hold real numbers, got dtype {array.dtype}; convert it with .astype(float)"
+        )
+    if array.dtype != np.float32:
+        array = array.astype(np.float64, copy=False)
+    if not np.isfinite(array).all():
+        raise ValueError(f"expected {name} to be finite, got {np.sum(~np.isfinite(array))} NaN or infinite entries")
+    return array
+
+
+def check_shape(fits: bool, expected: str, got: tuple[int, ...]) -> None:
+    if not fits:
+        raise ValueError(f"expected {expected}, got shape {tuple(got)}")
+
+
+def real(value, name: str, expected: str, fits: Callable[[float], bool]) -> float:
+    """`value` as a float where it is a finite real number that `fits`."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not fits(float(value)):
+        raise ValueError(f"expected {name} to be {expected}, got {value!r}")
+    return float(value)
+
+
+def positive(value, name: str) -> float:
+    return real(value, name, "a positive number", lambda x: x > 0)
+
+
+def whole(value, name: str, least: int | None = None) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or (least is not None and value < least):
+        raise ValueError(
+            f"expected {name} to be an integer{f' >= {least}' if least is not None else ''}, got {value!r}"
+        )
+    return int(value)

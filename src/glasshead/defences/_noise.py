@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+
+from .._validate import real, whole
+from ._defence import Defence, as_numbers
+
+
+class gaussian(Defence):
+    """Fresh Gaussian noise of standard deviation `sigma` on every answer, every time.
+
+    >>> box = gh.defences.gaussian(lambda X: X.sum(axis=(1, 2)), sigma=0.1)
+    >>> X = np.ones((10000, 2, 3))
+    >>> bool(abs(box(X).mean() - 6) < 0.01), box.tolerance
+    (True, None)
+
+    It promises no tolerance: the mean of n answers to the same query is `sigma / sqrt(n)` off, typically. The same seed
+    and the same order of questions give the same noise.
+    """
+
+    def __init__(self, f, sigma, seed=0):
+        self.sigma = real(sigma, "sigma", "a number >= 0", lambda x: x >= 0)
+        super().__init__(f, f"sigma={sigma}, seed={seed}", tolerance=None)
+        self._rng = np.random.default_rng(whole(seed, "seed", least=0))
+
+    def answered(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
+        answers = as_numbers(answers)
+        return (answers + self.sigma * self._rng.standard_normal(answers.shape)).astype(answers.dtype)
+
+
+class flipped(Defence):
+    """Whether the answer is positive, and wrong about it with a fixed probability, afresh every time.
+
+    >>> box = gh.defences.flipped(lambda X: X.sum(axis=(1, 2)), probability=0.1)
+    >>> bool(abs(box(np.ones((10000, 2, 3))).mean() - 0.9) < 0.02), box.tolerance
+    (True, None)
+
+    `f` may answer yes and no, 0 and 1, or numbers; the answers are booleans. It promises only that each is wrong with
+    `probability`, independently of the others: the majority of n answers to the same query is wrong exponentially
+    rarely in n.
+    """
+
+    def __init__(self, f, probability, seed=0):
+        self.probability = real(probability, "probability", "a number from 0 to 1", lambda x: 0 <= x <= 1)
+        super().__init__(f, f"probability={probability}, seed={seed}", tolerance=None)
+        self._rng = np.random.default_rng(whole(seed, "seed", least=0))
+
+    def answered(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
+        return (answers > 0) ^ (self._rng.random(answers.shape) < self.probability)
+
+
+GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, odd: its multiples spread evenly over 64 bits
+
+
+class noisy(Defence):
+    """Bounded noise, spread evenly over `[-tolerance, tolerance]`; the same query gets the same answer every time.
+
+    >>> box = gh.defences.noisy(lambda X: X.sum(axis=(1, 2)), tolerance=0.1)
+    >>> X = np.ones((1, 2, 3))
+    >>> bool(box(X) == box(X)), bool(0 < abs(box(X) - 6) <= 0.1)
+    (True, True)
+
+    It keeps `tolerance`, so asking again and averaging does not help. The noise is a hash of the query and the seed.
+    """
+
+    def __init__(self, f, tolerance, seed=0):
+        bound = real(tolerance, "tolerance", "a number >= 0", lambda x: x >= 0)
+        super().__init__(f, f"tolerance={tolerance}, seed={seed}", tolerance=bound)
+        self._bound, self._seed = bound, whole(seed, "seed", least=0)
+
+    def answered(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
+        answers = as_numbers(answers)
+        outputs = answers.shape[1] if answers.ndim == 2 else 1
+        hashes = mixed(fingerprints(X, self._seed)[:, None] + multiples(outputs)).reshape(answers.shape)
+        unit = (hashes >> np.uint64(11)) * 2.0**-53
+        return (answers + self._bound * (2 * unit - 1)).astype(answers.dtype)
+
+
+def fingerprints(X: np.ndarray, seed: int) -> np.ndarray:
+    """One number of 64 bits for each sequence: every entry mixed with its position and the seed, and summed."""
+    entries = X.shape[1] * X.shape[2]
+    words = (np.ascontiguousarray(X, dtype=np.float64) + 0.0).view(np.uint64).reshape(len(X), entries)  # -0.0 is 0.0
+    places = mixed(mixed(np.array([seed % 2**64], np.uint64)) + multiples(entries))
+    return mixed(mixed(words ^ places).sum(axis=1, dtype=np.uint64))
+
+
+def multiples(count: int) -> np.ndarray:
+    return np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+
+
+def mixed(z: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64 (Steele, Lea and Flood 2014): every bit of z moves every bit of the result."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,122 @@
+"""What `gh.blockdiag` accepts, and the sentence for everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._types import Float
+from .._validate import as_real, check_shape, real
+from ._commutant import Noise, Split, nearest_to_commuting, split
+
+ASYMMETRY = 0.1  # of the size of an entry: as much can be error
+
+
+def checked(matrices, tol: float | None) -> Float[np.ndarray, "m n n"]:
+    """The symmetric parts, as one array. A little asymmetry is error; it is averaged out."""
+    if tol is not None:
+        real(tol, "tol", "None or a number >= 0", lambda x: x >= 0)
+    A = as_real(matrices, "matrices").astype(np.float64, copy=False)
+    A = A[None] if A.ndim == 2 else A
+    fits = A.ndim == 3 and A.shape[1] == A.shape[2] and A.size > 0
+    check_shape(fits, "matrices of shape (m, n, n) with m, n >= 1", A.shape)
+    symmetric = (A + A.transpose(0, 2, 1)) / 2
+    asymmetry, size = np.sqrt(np.mean((A - symmetric) ** 2)), np.sqrt(np.mean(A**2))
+    if asymmetry > max(ASYMMETRY * size, 3 * (tol or 0.0)):
+        raise ValueError(
+            f"expected symmetric matrices, got entries that differ from their mirror images by {2 * asymmetry:.2g}, "
+            f"where an entry has size {size:.2g}; pass the symmetric parts (A + A.T) / 2 if the rest is error"
+        )
+    return symmetric
+
+
+AGAIN = 3.0  # the parent's X serves a part as well, if its next gap is cut about as cleanly
+KERNEL = 5.0  # times the noise: a part with no larger entries is kernel. Turning has driven them to the diagonal
+
+
+def blockdiag(matrices, tol: float | None = None) -> list[Float[np.ndarray, "n _"]]:
+    """Orthonormal bases of the finest subspaces that all these symmetric matrices map into themselves.
+
+    >>> rng = np.random.default_rng(0)
+    >>> hidden = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    >>> blocks = rng.standard_normal((4, 5, 5)) * np.kron([[1, 0], [0, 1]], np.ones((3, 3)))[:5, :5]
+    >>> [basis.shape[1] for basis in gh.blockdiag(hidden @ (blocks + blocks.transpose(0, 2, 1)) @ hidden.T)]
+    [2, 3]
+
+    The subspaces are orthogonal to each other and together everything; the strongest comes first. Directions that all
+    matrices map to 0 are one subspace, the last. A single matrix splits into eigenvectors; where equal blocks leave a
+    choice of subspaces, one is made.
+
+    `tol` is the standard deviation of an entry's error. Without it the error is learned from the matrices: what couples
+    two parts is error if it is at rounding level, or alike for all parts and small (up to 3% of the size of an entry if
+    it looks independent, 1e-6 if not). Noise beyond that cannot be told from one large block, which always fits: pass
+    `tol`.
+
+    The symmetric X that nearly commute with all matrices have the subspaces for eigenspaces. One of them, cut at its
+    widest gap, gives two parts; they are turned to couple least, and split on. For m matrices that takes
+    `O(m n^4 + n^6)` operations, and for n > 48 `O(m n^3)` a step of Lanczos, with `O(m n^2)` memory.
+    """
+    blocks, kernel = blocks_and_kernel(checked(matrices, tol), tol)
+    return [*blocks, kernel] if kernel.size else blocks
+
+
+def blocks_and_kernel(A: Float[np.ndarray, "m n n"], tol: float | None) -> tuple[list[np.ndarray], np.ndarray]:
+    n, size = A.shape[1], float(np.sqrt(np.mean(A**2)))
+    if size == 0:
+        return [], np.eye(n)
+    noise = Noise(size, 8 * n * 2.0**-52 * size, tol)
+    leaves = [Leaf.of(A, np.eye(n))]
+    while cuts := [leaf for leaf in leaves if leaf.cut is not None and noise.explains(leaf.cut)]:
+        leaf = min(cuts, key=lambda each: each.rms)
+        leaves.remove(leaf)
+        leaves += leaf.halves()
+        if leaf.cut is not None:
+            noise.add(leaf.cut)
+    return told_apart(leaves, KERNEL * noise.level)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A subspace, the matrices within it, and the best cut through it; None for a line."""
+
+    basis: Float[np.ndarray, "n s"]
+    within: Float[np.ndarray, "m s s"]
+    cut: Split | None
+    X: Float[np.ndarray, "s s"]
+
+    @classmethod
+    def of(cls, A: np.ndarray, basis: np.ndarray, X: np.ndarray | None = None, clean: float = 0.0) -> Leaf:
+        """`X` nearly commutes already, and is as good as the best if it cuts as cleanly as `clean`."""
+        within = basis.T @ A @ basis
+        if basis.shape[1] == 1:
+            return cls(basis, within, None, np.zeros((1, 1)))
+        if X is not None:
+            cut = split(within, X)
+            if cut.rms <= clean:
+                return cls(basis, within, cut, X)
+        X = nearest_to_commuting(within)
+        return cls(basis, within, split(within, X), X)
+
+    @property
+    def rms(self) -> float:
+        return self.cut.rms if self.cut else np.inf
+
+    @property
+    def size(self) -> float:
+        return float(np.sqrt(np.mean(self.within**2)))
+
+    def halves(self) -> list[Leaf]:
+        assert self.cut is not None
+        return [self.half(part) for part in (self.cut.first, self.cut.second)]
+
+    def half(self, part: np.ndarray) -> Leaf:
+        inner = Leaf.of(self.within, part, part.T @ self.X @ part, AGAIN * self.rms)
+        return Leaf(self.basis @ part, inner.within, inner.cut, inner.X)
+
+
+def told_apart(leaves: list[Leaf], small: float) -> tuple[list[np.ndarray], np.ndarray]:
+    """The blocks, the strongest first, and the kernel: what is left of a part whose matrices are noise."""
+    blocks = sorted((leaf for leaf in leaves if leaf.size > small), key=lambda leaf: -float(np.sum(leaf.within**2)))
+    kernel = [leaf.basis for leaf in leaves if leaf.size <= small]
+    return [leaf.basis for leaf in blocks], np.hstack([np.zeros((len(leaves[0].basis), 0)), *kernel])
