@@ -15,13 +15,13 @@ from .curve import Copies
 from .match import Matched
 from .ruler import Ruler
 
-LADDER = 2.0 ** np.arange(-3.0, 5.0)  # of the distance expected: where to look for a change
-NEARBY = 0.01  # how near to the place predicted a sequence with three copies must change
-HALVINGS = 60
-ROUNDINGS = 4.0  # of the longest token sent: how far rounding may move a change of the answer
-FLICKERS = 4.0  # times the distance at which answers were seen to flicker
-CLOSE = 2.0**-10  # how far from a change a flicker is looked for
-BLOCK = 2**14  # probes bisected side by side
+RUNGS_AHEAD = 2.0 ** np.arange(-3.0, 5.0)  # of the distance expected: where to look for a change
+THIRD_COPY = 0.01  # how near to the place predicted a sequence with three copies must change
+COPY_HALVINGS = 60
+TOKEN_ROUNDINGS = 4.0  # of the longest token sent: how far rounding may move a change of the answer
+FLICKER_SAFETY = 4.0  # times the distance at which answers were seen to flicker
+FLICKER_NEAR = 2.0**-10  # how far from a change a flicker is looked for
+PROBES_AT_ONCE = 2**14  # probes bisected side by side
 
 
 class Crossings(Ruler):
@@ -49,7 +49,7 @@ class Crossings(Ruler):
         u = turn[:, None] * u
         low, high, found = self.ladder(q, u, here, expected)
         low, high = self.bisect(q, u, here, low, high, 2)
-        offsets = CLOSE * 0.25 ** np.arange(max(1, (self.bits - 10) // 2))
+        offsets = FLICKER_NEAR * 0.25 ** np.arange(max(1, (self.bits - 10) // 2))
         before = np.stack([self.yes(q, u, low * (1 - off), 2) == here for off in offsets])
         after = np.stack([self.yes(q, u, high * (1 + off), 2) != here for off in offsets])
         steady = (before & after)[:, found].all(axis=1)
@@ -68,7 +68,10 @@ class Crossings(Ruler):
         return np.asarray(self.oracle(np.stack([token] * copies + [q], axis=1)), bool)
 
     def match(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Matched:
-        parts = [self.match_block(q[k : k + BLOCK], u[k : k + BLOCK]) for k in range(0, len(q), BLOCK)]
+        parts = [
+            self.match_block(q[k : k + PROBES_AT_ONCE], u[k : k + PROBES_AT_ONCE])
+            for k in range(0, len(q), PROBES_AT_ONCE)
+        ]
         s, error, good, far = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("s", "error", "good", "far")
         )
@@ -103,7 +106,10 @@ class Crossings(Ruler):
 
     def blur(self, q: np.ndarray, u: np.ndarray, length: np.ndarray | float) -> np.ndarray:
         """How far along u the rounding of tokens that long, and noise, may move a change of the answer."""
-        return ROUNDINGS * self.oracle.roundoff * (lengths(q) / lengths(u) + length) + FLICKERS * self.flicker * length
+        return (
+            TOKEN_ROUNDINGS * self.oracle.roundoff * (lengths(q) / lengths(u) + length)
+            + FLICKER_SAFETY * self.flicker * length
+        )
 
     def spread(self, c: np.ndarray) -> np.ndarray:
         h = 1e-6
@@ -111,7 +117,7 @@ class Crossings(Ruler):
 
     def ladder(self, q, u, here, expected) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The first rung at which the answer has changed, the one before it, and whether there is one."""
-        rungs = np.minimum(LADDER[:, None] * expected, self.longest(q, u))
+        rungs = np.minimum(RUNGS_AHEAD[:, None] * expected, self.longest(q, u))
         changed = np.stack([self.yes(q, u, rung, 2) != here for rung in rungs])
         first = changed.argmax(axis=0)
         high = np.take_along_axis(rungs, first[None], axis=0)[0]
@@ -133,12 +139,12 @@ class Crossings(Ruler):
         """Whether three copies change where they should."""
         s = np.clip(np.nan_to_num(s), -1.0, 1.0)
         low, high, goal = np.full(len(s), 0.5), np.ones(len(s)), expit(s + np.log(2))
-        for _ in range(HALVINGS):
+        for _ in range(COPY_HALVINGS):
             middle = (low + high) / 2
             below = middle * expit(middle * s + np.log(3)) < goal
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         place = two * low
-        before, after = (self.yes(q, u, place * (1 + off), 3) == here for off in (-NEARBY, NEARBY))
+        before, after = (self.yes(q, u, place * (1 + off), 3) == here for off in (-THIRD_COPY, THIRD_COPY))
         return before & ~after
 
 

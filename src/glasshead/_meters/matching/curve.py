@@ -37,9 +37,9 @@ def slope(c: Float[np.ndarray, "n k"], f: Float[np.ndarray, "n k"], at: Float[np
     return total
 
 
-NEWTON = 60
+SCORE_STEPS = 60
 LONGEST_STEP = 1.0
-CLOSE = 2.0**-40  # a step of Newton's that short leaves an error of its square
+SCORE_CONVERGED = 2.0**-40  # a step of Newton's that short leaves an error of its square
 
 
 @runtime_checkable
@@ -89,12 +89,12 @@ class Copies:
 
     def score(self, c):
         s = 9 / 4 * (self.start - c)
-        for _ in range(NEWTON):
+        for _ in range(SCORE_STEPS):
             moved, fixed = expit(c * s), expit(s + np.log(2))
             slope = c**2 * moved * (1 - moved) - fixed * (1 - fixed)
             step = np.clip((c * moved - fixed) / slope, -LONGEST_STEP, LONGEST_STEP)
             s = s - step
-            if not np.any(np.abs(step) > CLOSE):
+            if not np.any(np.abs(step) > SCORE_CONVERGED):
                 break
         return s
 
@@ -126,9 +126,9 @@ class OneRow:
         return np.log(c) - np.log1p(-c)
 
 
-NEAR = 2.0**10  # roundoffs between the points: far enough to be rounded anew, near enough for a straight line
-FARTHER, FARTHEST = 2.0**8, 2.0**-10  # times, where answers are all the same, and up to there
-SURE = 3.0  # standard deviations
+NOISE_STEP = 2.0**10  # roundoffs between the points: far enough to be rounded anew, near enough for a straight line
+WIDER_STEP, WIDEST_STEP = 2.0**8, 2.0**-10  # times, where answers are all the same, and up to there
+DEVIATIONS = 3.0  # standard deviations
 TINY_STEP = 2.0**-20  # of a probe, for slopes: balances rounding against curvature
 
 
@@ -142,17 +142,17 @@ def slope_step(noise: float, size: float) -> float:
 
 
 def answer_noise(oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray) -> float:
-    """`SURE` standard deviations of an answer to sequences like these: three queries for each.
+    """`DEVIATIONS` standard deviations of an answer to sequences like these: three queries for each.
 
     Answers that do not change at all are on a grid, rounded to some decimals say, unless they never do.
     """
-    near, grid = NEAR * oracle.roundoff, 0.0
+    near, grid = NOISE_STEP * oracle.roundoff, 0.0
     y = ladder(oracle, curve, q, u, near)
-    while still(y) and (near := FARTHER * near) < FARTHEST:
+    while still(y) and (near := WIDER_STEP * near) < WIDEST_STEP:
         y = ladder(oracle, curve, q, u, near)
         grid = smallest_change(y)
     bend = y[0] - 2 * y[1] + y[2]
-    return max(SURE * float(np.sqrt(np.mean(bend**2) / 6)), grid, floor(oracle, float(np.abs(y).max())))
+    return max(DEVIATIONS * float(np.sqrt(np.mean(bend**2) / 6)), grid, floor(oracle, float(np.abs(y).max())))
 
 
 def ladder(oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray, near: float) -> np.ndarray:

@@ -11,7 +11,7 @@ from ..._types import Float
 from .curve import Curve, floor, inverse, slope
 
 ALIKE = 0.01  # relative difference of the slopes of the two sequences at a true root
-CLEARLY = 256.0  # times the noise: what the values of two points must differ by to show a slope
+SHOWS_SLOPE = 256.0  # times the noise: what the values of two points must differ by to show a slope
 CONVERGED = 1e-6
 ACROSS = 0.1  # of the last step: how far a vector answer may miss the reference sideways
 
@@ -48,7 +48,7 @@ def judged(matching: Matching, c, f, across, root, error, used) -> Matched:
 def slope_at_root(matching: Matching, c, f, root, used) -> np.ndarray:
     """Of the movable sequence's answer, from the last three points; without the very last if it shows only noise."""
     everyone, final = np.arange(len(root)), used - 1
-    near = np.abs(f[everyone, final] - f[everyone, final - 1]) < CLEARLY * matching.noise
+    near = np.abs(f[everyone, final] - f[everyone, final - 1]) < SHOWS_SLOPE * matching.noise
     last = np.stack([np.maximum(final - near - back, 0) for back in (2, 1, 0)], axis=1)
     points, values = np.take_along_axis(c, last, axis=1), np.take_along_axis(f, last, axis=1)
     curved = slope(points, values, root)
@@ -64,7 +64,7 @@ def score_per_c(matching: Matching, c: np.ndarray) -> np.ndarray:
 MOST_POINTS = 7  # asked for per probe: a smooth answer takes 4, one with kinks a few more
 KEPT = 5  # of them interpolated through
 LEAST_STEP = 2.0**-8  # between the first two points
-SAME = 2.0**-30  # points nearer than this are one
+SAME_POINT = 2.0**-30  # points nearer than this are one
 
 
 class Matching:
@@ -139,12 +139,12 @@ class Matching:
 
     def done(self, which: np.ndarray, c: np.ndarray, root: np.ndarray, error: np.ndarray) -> np.ndarray:
         """Where the root is known well enough, or no other point would be asked about."""
-        near = np.abs(root[which, None] - c[which]).min(axis=1) < SAME
+        near = np.abs(root[which, None] - c[which]).min(axis=1) < SAME_POINT
         return near | (error[which] <= self.enough(which))
 
     def next_point(self, c: np.ndarray, root: np.ndarray) -> np.ndarray:
         """The root, unless it was asked about: then a point beyond it, so that there is one on either side."""
-        near = np.abs(root[:, None] - c).min(axis=1) < SAME
+        near = np.abs(root[:, None] - c).min(axis=1) < SAME_POINT
         return np.where(near, root + np.sign(c[:, 0] - c[:, 1]) * LEAST_STEP / 2, root)
 
     def enough(self, which: np.ndarray) -> np.ndarray:

@@ -17,10 +17,10 @@ from ..meter import Scores
 from .crossing import Crossings
 from .ruler import Ruler
 
-BLOCK_BYTES = 16 * 2**20  # tokens built at a time
-BATCH = 2**14  # scores asked for between two looks at what is known
-AMPLE = 1.5  # times the typical score
-CAREFUL = 64  # columns up to which each is tested for adding anything to those before it
+TOKEN_BYTES = 16 * 2**20  # tokens built at a time
+SCORES_AT_ONCE = 2**14  # scores asked for between two looks at what is known
+AMPLE_SCORE = 1.5  # times the typical score
+TESTED_COLUMNS = 64  # columns up to which each is tested for adding anything to those before it
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class MatchingMeter:
 
     @property
     def careful(self) -> int:
-        return CAREFUL
+        return TESTED_COLUMNS
 
     @property
     def batch(self) -> int:
-        return BATCH
+        return SCORES_AT_ONCE
 
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> MatchingMeter:
         """The meter with probes shortened, if need be, to what suits scores like these."""
@@ -65,7 +65,7 @@ class MatchingMeter:
     def no_longer_than(self, score: float) -> MatchingMeter:
         """For keys that have this score per unit length. Pilots have settled how long probes may be otherwise."""
         wanted = self.rho * self.ruler.reach * score / self.ruler.curve.typical
-        return replace(self, rho=self.rho / wanted) if wanted > AMPLE else self
+        return replace(self, rho=self.rho / wanted) if wanted > AMPLE_SCORE else self
 
     def sharper(self) -> MatchingMeter:
         return self
@@ -98,7 +98,7 @@ class MatchingMeter:
         (m, d), n = B.shape, A.shape[-2]
         t, lo, hi = np.empty((3, m, n))
         out = Scores(t, lo, hi)
-        width = max(1, BLOCK_BYTES // max(1, 64 * n * d))
+        width = max(1, TOKEN_BYTES // max(1, 64 * n * d))
         for start in range(0, m if n else 0, width):
             part = slice(start, min(m, start + width))
             keys = np.broadcast_to(A if A.ndim == 2 else A[part], (part.stop - start, n, d))
@@ -115,7 +115,7 @@ class MatchingMeter:
         return s.reshape(m, n), error.reshape(m, n)
 
 
-UNLUCKY = 8.0  # times the errors of new scores: what those of earlier columns, combined, may look like
+EARLIER_ERRORS = 8.0  # times the errors of new scores: what those of earlier columns, combined, may look like
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class SignMatchingMeter(MatchingMeter):
         return inside(self.ruler.normal, Q, rng, exact)
 
     def likely(self, noise: float) -> float:
-        return UNLUCKY * noise
+        return EARLIER_ERRORS * noise
 
     def no_longer_than(self, score: float) -> SignMatchingMeter:
         """The length of a probe follows from where answers change."""

@@ -16,11 +16,11 @@ from .match import Matched, Matching
 
 ILL = 30.0  # times the usual error: one score that much less certain spoils all
 CROWD = 16  # scores that tell what is usual better than the pilots did
-SHORTER = 1.25  # from round to round
-PATIENCE = 2.0  # from round to round: what is acceptable where nothing is as certain as usual
+STRETCH = 1.25  # from round to round
+LENIENCE = 2.0  # from round to round: what is acceptable where nothing is as certain as usual
 WORRYING = 0.04  # share of probes that fail: then the next ones
 SHORTENED = 1.6  # are shorter by this factor,
-SHORTEST = 0.1  # to this at most
+LEAST_REACH = 0.1  # to this at most
 
 Pair = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
 
@@ -65,9 +65,9 @@ class Ruler:
             both = stretch * np.hypot(*sides.error) / 2
             good = sides.good.all(axis=0) & (both < acceptable * stretch**2)  # shorter probes are less certain
             s[todo[good]], error[todo[good]] = (stretch * sides.s.sum(axis=0) / 2)[good], both[good]
-            stretch = (stretch * np.where(sides.far.any(axis=0), 2.0, SHORTER))[~good]
+            stretch = (stretch * np.where(sides.far.any(axis=0), 2.0, STRETCH))[~good]
             todo = todo[~good]
-            acceptable *= PATIENCE
+            acceptable *= LENIENCE
         if len(todo):
             raise self.refusal(q[todo[0]], u[todo[0]])
         return s, error
@@ -75,7 +75,7 @@ class Ruler:
     def learn_from(self, asked: int, failed: int) -> None:
         """Shorter probes from now on where too many fail: those cost three times as much."""
         self.asked, self.failed = self.asked + asked, self.failed + failed
-        if self.asked >= CROWD and self.failed > WORRYING * self.asked and self.reach > SHORTEST:
+        if self.asked >= CROWD and self.failed > WORRYING * self.asked and self.reach > LEAST_REACH:
             self.reach, self.asked, self.failed = self.reach / SHORTENED, 0, 0
 
     def acceptable(self, found: Matched) -> float:
