@@ -20,7 +20,7 @@ def read_front(meter: MatchingMeter, rng: np.random.Generator, goal: Goal, known
     """Key bias and W, not yet checked."""
     oracle = meter.oracle
     oracle.stage = "reading the key bias"
-    meter = meter.with_pull()
+    meter = meter.read_pull()
     known["pull"] = meter.pull
     oracle.stage = "reading W"
     found = read_W(meter, rng, goal.rank, goal.accuracy)

@@ -123,8 +123,8 @@ def read_facts(
     size = float(np.abs(seen(np.stack([q, q], axis=1)[:1])).max())
     noise = floor(oracle, size)
     matching = Matching(seen, Copies(), q, offsets[:, None] * q, noise, slope_step(noise, size))
-    root = matching.solve()[3]
-    missed = matching.miss(np.arange(len(root)), root)[0]
+    root = matching.find_roots()[3]
+    missed = matching.read_miss(np.arange(len(root)), root)[0]
     found = (np.abs(missed) <= 64 * matching.noise) & (np.abs(root - Copies.start) < 0.5)
     roots = np.where(found, root, np.nan)
     return offsets.reshape(EPS_RAYS, -1), roots.reshape(EPS_RAYS, -1)

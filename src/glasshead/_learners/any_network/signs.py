@@ -107,7 +107,7 @@ def find_normal(oracle: Oracle, q: np.ndarray, distance: float, rng: np.random.G
     ruler = Crossings(oracle, both[0], distance, COARSE_BITS, rng)
     here = np.repeat(np.asarray(oracle(q[None, None]), bool), len(both))
     at = np.tile(q, (len(both), 1))
-    _, high, found = ruler.ladder(at, both, here, np.full(len(both), distance))
+    _, high, found = ruler.find_rung(at, both, here, np.full(len(both), distance))
     if not found.any():
         return None
     inverse = np.where(found, 1 / high, 0.0)
@@ -122,10 +122,10 @@ def find_normal_again(ruler: Crossings, q: np.ndarray) -> Crossings:
     ruler.side = bool(oracle(q[None, None])[0])
     keys = cone(ruler.normal, rng).vectors
     at, here = np.tile(q, (d, 1)), np.full(d, ruler.side)
-    low, high, found = ruler.ladder(at, keys, here, np.full(d, ruler.distance))
+    low, high, found = ruler.find_rung(at, keys, here, np.full(d, ruler.distance))
     if not found.all():
         return ruler
-    low, high = ruler.bisect(at, keys, here, low, high, 2)
+    low, high = ruler.find_change(at, keys, here, low, high, 2)
     normal = np.linalg.lstsq(keys, 2 / (low + high), rcond=None)[0]
     better = Crossings(oracle, normal / np.linalg.norm(normal), float(1 / np.linalg.norm(normal)), ruler.bits, rng)
     better.side = ruler.side
@@ -136,7 +136,7 @@ def check_place(ruler: Crossings, place: Place) -> bool:
     """Whether most probes succeed there, with scores that are not too large."""
     keys = cone(ruler.normal, ruler.rng).vectors
     q = place.probes(len(keys), ruler.rng)[0]
-    found = ruler.match(q, ruler.distance * keys)
+    found = ruler.read_matches(q, ruler.distance * keys)
     if found.good.mean() < SUCCEED:
         return False
     return float(np.sqrt(np.mean(found.s[found.good] ** 2))) <= LARGEST_SCORE
@@ -185,7 +185,7 @@ def learn_at_crossing(ruler: Crossings, place: Place, goal: Goal, known: dict) -
     oracle, rng, d = ruler.oracle, ruler.rng, ruler.oracle.dim
     keys, queries = cone(ruler.normal, rng), orthonormal(d, rng)
     q, u = place.probes(FLICKER_PROBES, rng)
-    ruler.look_for_flicker(q, np.linalg.norm(u, axis=1, keepdims=True) * keys.vectors[np.arange(FLICKER_PROBES) % d])
+    ruler.find_flicker(q, np.linalg.norm(u, axis=1, keepdims=True) * keys.vectors[np.arange(FLICKER_PROBES) % d])
     meter = SignMatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa)
     learned = replace(read_front(meter, rng, goal, known, residual=True), bits=ruler.bits)
     wanted = goal.accuracy or math.inf

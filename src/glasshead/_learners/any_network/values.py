@@ -10,7 +10,18 @@ from ..._checks import check_front_laws, held_out_front, sees_last_token
 from ..._errors import TargetMismatch
 from ..._learned import LearnedFront
 from ..._limits import Goal
-from ..._meters import Copies, MatchingMeter, OneRow, Pilots, Place, Ruler, answer_noise, floor, orthonormal, slope_step
+from ..._meters import (
+    Copies,
+    MatchingMeter,
+    OneRow,
+    Pilots,
+    Place,
+    Ruler,
+    floor,
+    orthonormal,
+    read_answer_noise,
+    slope_step,
+)
 from ..._oracles import Normalised, Oracle
 from .front import read_front
 
@@ -28,7 +39,7 @@ def learn_from_values(oracle: Oracle, rng: np.random.Generator, goal: Goal, know
     noise = floor(oracle, size)
     noisy = noise > SHOWS_NOISE * size
     ruler = Ruler(oracle, Copies(noisy), noise, slope_step(noise, size), rng)
-    place = Pilots(ruler).first()
+    place = Pilots(ruler).find_first()
     if not sees_last_token(ruler, place):
         ruler = ruler.along(OneRow(noisy))
     best: LearnedFront | None = None
@@ -53,11 +64,11 @@ def find_place(ruler: Ruler, place: Place, spread: float) -> tuple[Ruler, Place]
     pilots = Pilots(ruler, spread)
     one_row = isinstance(ruler.curve, OneRow)
     if spread != QUERY_SPREADS[0] or one_row:
-        place = pilots.try_length(place.length, (2.0 if one_row else 1.0) * place.rho)
-    place = pilots.climb(place)
+        place = pilots.find_length(place.length, (2.0 if one_row else 1.0) * place.rho)
+    place = pilots.find_best(place)
     if not place.works:
-        place = pilots.first()
-    noise = answer_noise(ruler.oracle, ruler.curve, *place.probes(NOISE_SAMPLES, ruler.rng))
+        place = pilots.find_first()
+    noise = read_answer_noise(ruler.oracle, ruler.curve, *place.probes(NOISE_SAMPLES, ruler.rng))
     usual = place.error * place.rho * place.kappa * noise / place.noise
     return Ruler(ruler.oracle, ruler.curve, noise, ruler.step, ruler.rng, usual), place
 

@@ -85,10 +85,10 @@ class MatchingMeter:
         """The span itself: no direction shows better than another."""
         return Frame(np.ascontiguousarray(Q.T), Q, 1.0)
 
-    def with_pull(self) -> MatchingMeter:
+    def read_pull(self) -> MatchingMeter:
         """The meter that knows what every query sees: a column of scores at the origin."""
         here = self.origin[None]
-        s, error = self.logits(here, self.rho * self.keys.vectors[None])
+        s, error = self.read_logits(here, self.rho * self.keys.vectors[None])
         pull = self.keys.inverse @ s[0] / self.rho
         pull_error = float(self.keys.gain * np.linalg.norm(error[0]) / self.rho)
         return replace(self, pull=pull, pull_error=pull_error)
@@ -102,16 +102,18 @@ class MatchingMeter:
         for start in range(0, m if n else 0, width):
             part = slice(start, min(m, start + width))
             keys = np.broadcast_to(A if A.ndim == 2 else A[part], (part.stop - start, n, d))
-            s, error = self.logits(self.origin + self.kappa * B[part], self.rho * keys)
+            s, error = self.read_logits(self.origin + self.kappa * B[part], self.rho * keys)
             out.t[part] = (s / self.rho - keys @ self.pull) / self.kappa
             halfwidth = error / (self.rho * self.kappa)
             out.lo[part], out.hi[part] = out.t[part] - halfwidth, out.t[part] + halfwidth
         return out
 
-    def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[np.ndarray, np.ndarray]:
+    def read_logits(
+        self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """`k . (W q + key_bias)` for every query token and key, and its error."""
         m, n, d = keys.shape
-        s, error = self.ruler.scores(np.repeat(q, n, axis=0), keys.reshape(m * n, d))
+        s, error = self.ruler.read_scores(np.repeat(q, n, axis=0), keys.reshape(m * n, d))
         return s.reshape(m, n), error.reshape(m, n)
 
 

@@ -42,17 +42,17 @@ class Ruler:
     def along(self, curve: Curve) -> Ruler:
         return Ruler(self.oracle, curve, self.noise, self.step, self.rng)
 
-    def match(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Matched:
-        return Matching(self.oracle, self.curve, q, u, self.noise, self.step).run()
+    def read_matches(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Matched:
+        return Matching(self.oracle, self.curve, q, u, self.noise, self.step).read()
 
-    def scores(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Pair:
+    def read_scores(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Pair:
         """`u . (W q + key_bias)` for every probe, and its likely error."""
         reach = self.reach
-        s, error = self.scores_along(q, reach * u)
+        s, error = self.read_scores_along(q, reach * u)
         return s / reach, error / reach
 
-    def scores_along(self, q: np.ndarray, u: np.ndarray) -> Pair:
-        found = self.match(q, u)
+    def read_scores_along(self, q: np.ndarray, u: np.ndarray) -> Pair:
+        found = self.read_matches(q, u)
         s, error = found.s.copy(), found.error.copy()
         acceptable = self.acceptable(found)
         todo = np.flatnonzero(~found.good | (error > acceptable))
@@ -61,7 +61,7 @@ class Ruler:
         for _ in range(self.rounds):
             if len(todo) == 0:
                 break
-            sides = self.split(q[todo], u[todo], stretch)
+            sides = self.read_halves(q[todo], u[todo], stretch)
             both = stretch * np.hypot(*sides.error) / 2
             good = sides.good.all(axis=0) & (both < acceptable * stretch**2)  # shorter probes are less certain
             s[todo[good]], error[todo[good]] = (stretch * sides.s.sum(axis=0) / 2)[good], both[good]
@@ -83,11 +83,11 @@ class Ruler:
         errors = found.error[found.good]
         return ILL * (float(np.median(errors)) if len(errors) >= CROWD else self.usual / self.reach)
 
-    def split(self, q: np.ndarray, u: np.ndarray, stretch: np.ndarray) -> Matched:
+    def read_halves(self, q: np.ndarray, u: np.ndarray, stretch: np.ndarray) -> Matched:
         """Both halves of each probe: arrays of shape `(2, n)`."""
         f = self.partner(u)
         both = np.concatenate([u + f, u - f]) / np.tile(stretch, 2)[:, None]
-        found = self.match(np.concatenate([q, q]), both)
+        found = self.read_matches(np.concatenate([q, q]), both)
         s, error, good, far = (array.reshape(2, -1) for array in (found.s, found.error, found.good, found.far))
         return Matched(s, error, good, far, found.noise)
 
