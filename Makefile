@@ -33,8 +33,10 @@ demo: $(VENV)/.core  ## recover an attention head before your eyes
 test: $(VENV)/.test  ## run the whole test suite
 	$(BIN)/python -m pytest
 
-lint: $(VENV)/.lint  ## ruff and pyright
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright --project pyproject.toml
+lint: $(VENV)/.lint  ## style, types, and who may import whom
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/pyright --project pyproject.toml
+	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.lint  ## let ruff tidy the code
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
@@ -49,4 +51,4 @@ readme: $(VENV)/.core  ## put the measured numbers and the picture into README.m
 	$(BIN)/python -m bench.readme
 
 clean:  ## remove the environment and what was made
-	rm -rf $(VENV) demo .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo .pytest_cache .ruff_cache .import_linter_cache
