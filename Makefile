@@ -35,7 +35,7 @@ test: $(VENV)/.test  ## run the whole test suite
 
 lint: $(VENV)/.lint  ## style, types, and who may import whom
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
-	$(BIN)/pyright --project pyproject.toml
+	$(BIN)/pyright --pythonpath $(BIN)/python --project pyproject.toml
 	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.lint  ## let ruff tidy the code
