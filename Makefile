@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all lint format bench readme tables clean help
+.PHONY: demo test test-all recorded lint format bench readme tables clean help
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -36,6 +36,9 @@ test: $(VENV)/.test  ## run the tests, but the few that take more than 10 s each
 
 test-all: $(VENV)/.test  ## run every test
 	$(PYTEST)
+
+recorded: $(VENV)/.test  ## run the recorded boxes again and list what has changed
+	$(BIN)/python -m tests.recorded --against tests/recorded/runs.json
 
 lint: $(VENV)/.lint  ## style, types, and who may import whom
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
