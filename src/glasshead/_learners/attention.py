@@ -58,7 +58,7 @@ def learn_as_promised(
     try:
         oracle.stage = "reading v"
         token = law_token(oracle, rng)
-        values, v, bias, first = read_values(oracle, token)
+        values, v, bias, first = read_v_and_bias(oracle, token)
         known |= {"v": v, "bias": bias}
         oracle.stage = "checking that it is a head"
         noise = check_laws(oracle, values, token, first, rng)
@@ -66,7 +66,7 @@ def learn_as_promised(
             return noise
         meter = find_frames(oracle, values, rng, known)
         oracle.stage = "reading W"
-        meter, found = read_scores(meter, rng, rank, accuracy)
+        meter, found = read_W_once_or_twice(meter, rng, rank, accuracy)
     except BudgetExceeded as error:
         error.known = known | error.known
         raise
@@ -75,7 +75,7 @@ def learn_as_promised(
     return Learned(head, found.rank, found.bound, v_error, meter.key_bias_error, bias_error, found.confidence)
 
 
-def read_scores(
+def read_W_once_or_twice(
     meter: ValueMeter, rng: np.random.Generator, rank: int | None, accuracy: float | None
 ) -> tuple[ValueMeter, Measured]:
     """W, and the meter that read it: twice beside a key bias, where that is cheap."""
@@ -90,7 +90,7 @@ def read_scores(
         raise
 
 
-def read_values(oracle: Oracle, token: np.ndarray) -> tuple[Values, np.ndarray, np.ndarray, np.ndarray]:
+def read_v_and_bias(oracle: Oracle, token: np.ndarray) -> tuple[Values, np.ndarray, np.ndarray, np.ndarray]:
     """`Values`, all of v and bias (where there are several outputs), and the answer to `[token]`: d + 2 queries."""
     d = oracle.dim
     zero, first = (np.asarray(y) for y in oracle(np.stack([np.zeros((1, d)), token[None]])))
