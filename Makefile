@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format bench readme tables clean help
+.PHONY: demo test lint format bench readme tables red clean help
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -41,6 +41,9 @@ format: $(VENV)/.lint  ## let ruff tidy the code
 
 bench: $(VENV)/.bench  ## measure; writes bench/results/*.json
 	$(BIN)/python -m bench.run
+
+red: $(VENV)/.test  ## try to break the promise: 15,000 boxes with fresh seeds (make red BOXES=500 for a taste)
+	$(BIN)/python -m tests.red --boxes $(or $(BOXES),15000)
 
 tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers
 	$(BIN)/python -m bench.pages
