@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -195,14 +195,14 @@ class Meter(ABC):
         return (self.columns(B, A) for B, A in blocks)
 
     @abstractmethod
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Meter:
         """The meter at the scale that suits scores like these, known up to `noise`."""
 
-    def suited(self, keys: np.ndarray) -> Self:
+    def suited(self, keys: np.ndarray) -> Meter:
         """The meter at the scale that suits these keys."""
         return self
 
-    def sharper(self) -> Self:
+    def sharper(self) -> Meter:
         """The meter at its finest, for a few scores on which a bound on everything else hangs."""
         return self
 

@@ -8,7 +8,7 @@ Send `[rho a + kappa b ; kappa b]`. The softmax over two tokens is a sigmoid, so
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn, Self
+from typing import NoReturn
 
 import numpy as np
 from scipy.special import expit
@@ -45,7 +45,7 @@ class ValueMeter(Meter):
     shift: float = 0.0  # how far the origin was moved,
     clutter: float = 0.0  # and how large the terms are that cancel there
 
-    def at(self, rho: float, kappa: float) -> Self:
+    def at(self, rho: float, kappa: float) -> ValueMeter:
         return replace(self, rho=rho, kappa=kappa)
 
     @property
@@ -62,7 +62,7 @@ class ValueMeter(Meter):
     def axis(self) -> np.ndarray:
         return self.values.v
 
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> ValueMeter:
         """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`.
 
         They grow by `GROWTH` at most: scores that are all but zero say nothing about the ones to come. A scale that is
@@ -76,7 +76,7 @@ class ValueMeter(Meter):
         factor = GROWTH if GROWTH * rms < TARGET else TARGET / rms
         return self.at(self.rho, min(self.kappa * factor, max(self.kappa, self.oracle.reach - self.rho)))
 
-    def suited(self, keys: np.ndarray) -> Self:
+    def suited(self, keys: np.ndarray) -> ValueMeter:
         """The meter with its lever shortened, if need be, to what these keys see of the key bias."""
         if self.key_bias is None:
             return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn, Self
+from typing import NoReturn
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class IsolatedHead(Reading, Meter):
         """The head's v, as far as these keys see it."""
         return self.room.reach[self.h] * np.eye(self.dim)[0]
 
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> IsolatedHead:
         """The meter with keys as long as scores like these ask for; the query tokens stay."""
         rms = self.rho * float(np.sqrt(np.mean(scores**2)))
         if np.linalg.norm(scores) <= np.linalg.norm(noise):
