@@ -13,7 +13,7 @@ from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
 from ...._meters import Readout, VectorMeter, orthonormal, read_rows, reader, seen_outputs
 from ...._models import Attention, MultiHead
-from ...._oracles import Oracle, is_narrow
+from ...._oracles import Oracle
 from .columns import FEWER, MORE, SURE, Columns, read_columns, span
 from .scale import Scale, find_scale, tuned, unit
 from .spaces import Drop, NeedsScalarRoute, find_spaces
@@ -145,7 +145,7 @@ def read_values(oracle: Oracle, rng: np.random.Generator, known: dict) -> Readou
     bias, B, first = read_rows(oracle, token)
     if B.ndim == 1:
         raise NeedsScalarRoute("the box answers one number per query")
-    if is_narrow(oracle):
+    if oracle.narrow:
         raise NeedsScalarRoute("the answers come in a narrow format, which has too few digits for many scores at once")
     known |= {"v": B, "bias": bias}
     if not np.any(B):
