@@ -25,6 +25,12 @@ def factored_svd(Q: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     return left @ U, s, Vt @ right.T
 
 
+def spectral_norm(A: np.ndarray) -> float:
+    """The largest singular value, from the smaller Gram matrix: half the digits, in far less time than `norm(A, 2)`."""
+    gram = A @ A.T if len(A) <= A.shape[1] else A.T @ A
+    return float(np.sqrt(max(0.0, np.linalg.eigvalsh(gram)[-1])))
+
+
 def numerical_rank(singular_values: np.ndarray, dim: int, floor: float = 0.0) -> int:
     """How many singular values stand above `floor` and above the rounding of a `dim`-dimensional product."""
     if len(singular_values) == 0:

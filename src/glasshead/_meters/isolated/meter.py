@@ -11,9 +11,9 @@ from ..._errors import Evidence
 from ..._oracles import Oracle
 from ..._types import Float
 from ..frame import Frame, cone
-from ..logit import TARGET, Interval, beyond, logit
 from ..meter import GROWTH, Meter, Scores
-from ..value import BLOCK_BYTES, GOOD_ENOUGH, MAX_REASKS
+from ..reading import TARGET, Interval, logit, read_logits
+from ..value import BLOCK_BYTES, GOOD_ENOUGH
 from .room import Queries, Room, make_queries, tokens
 from .two_tokens import SAFETY, Box
 
@@ -29,19 +29,8 @@ class Reading:
     h: int
 
     def logits(self, q: Float[np.ndarray, "p d"], keys: Float[np.ndarray, "p n d"]) -> Interval:
-        """`z.k` for query tokens and key tokens; a key that saturates is asked again, shortened, and scaled back."""
-        s, lo, hi = interval = self.read(q, keys)
-        row, col = np.nonzero(beyond(interval, SATURATED))
-        shrink, seen = np.ones(len(row)), s[row, col]
-        for _ in range(MAX_REASKS):
-            if len(row) == 0:
-                return s, lo, hi
-            shrink *= 1.5 / np.clip(np.abs(seen), 3.0, 20 * SATURATED)
-            reading = self.read(q[row], (shrink[:, None] * keys[row, col])[:, None])
-            s[row, col], lo[row, col], hi[row, col] = (end[:, 0] / shrink for end in reading)
-            still = beyond(reading, SATURATED)[:, 0]
-            row, col, shrink, seen = row[still], col[still], shrink[still], reading[0][still, 0]
-        return self.refuse(q[row[0]], keys[row[0], col[0]], "0 or 1 at any length")
+        """`z.k` for query tokens and key tokens."""
+        return read_logits(self.read, self.refuse_saturation, q, keys, SATURATED, guaranteed=False)[0]
 
     def read(self, q: Float[np.ndarray, "p d"], keys: Float[np.ndarray, "p n d"]) -> Interval:
         """The logit that each key gains over the query token, and its interval."""
@@ -58,6 +47,9 @@ class Reading:
             self.refuse(q[where // n], sent[where], f"one that asks for a weight of {y[where] / swing[where]:.6g}")
         s, lo, hi = (end.reshape(p, n) for end in interval)
         return s, lo, hi
+
+    def refuse_saturation(self, q: np.ndarray, key: np.ndarray) -> NoReturn:
+        self.refuse(q, key, "0 or 1 at any length")
 
     def refuse(self, q: np.ndarray, key: np.ndarray, got: str) -> NoReturn:
         evidence = Evidence(
