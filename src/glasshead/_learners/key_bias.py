@@ -9,8 +9,8 @@ from scipy.optimize import brentq
 
 from .._checks import FEWEST, check_mixture, mix
 from .._meters import (
-    PILOTS,
-    TARGET,
+    FINE_PILOTS,
+    TARGET_LOGIT,
     AlwaysSaturated,
     Frame,
     Interval,
@@ -18,10 +18,10 @@ from .._meters import (
     Scores,
     ValueMeter,
     cone,
-    find_scale,
+    find_logit_scale,
     largest_product,
-    orthonormal,
-    split,
+    lever,
+    orthonormal_frame,
     squeezed,
 )
 
@@ -90,9 +90,11 @@ def leaning_less(meter: ValueMeter, seen: np.ndarray, rng: np.random.Generator) 
     return cone(axis, rng, float(lean)), float(SCORE / size)
 
 
-def scale_or_refuse(meter: ValueMeter, pilot: Pilot, cap: float, target: float = TARGET, pilots: int = PILOTS) -> float:
+def scale_or_refuse(
+    meter: ValueMeter, pilot: Pilot, cap: float, target: float = TARGET_LOGIT, pilots: int = FINE_PILOTS
+) -> float:
     try:
-        return find_scale(pilot, 1.0, cap, meter.oracle.roundoff, meter.saturated, target, pilots)
+        return find_logit_scale(pilot, 1.0, cap, meter.oracle.roundoff, meter.saturated, target, pilots)
     except AlwaysSaturated:
         meter.refuse_saturation(np.zeros(meter.oracle.dim), meter.keys.vectors[0])
 
@@ -120,10 +122,10 @@ def without_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = 
     Whether it is one head that answers `alone` is looked at on the way.
     """
     oracle = meter.oracle
-    meter = replace(meter, queries=orthonormal(oracle.dim, rng) if oracle.exact else unmoved(meter, rng))
+    meter = replace(meter, queries=orthonormal_frame(oracle.dim, rng) if oracle.exact else unmoved(meter, rng))
 
     def at(product: float) -> ValueMeter:
-        return meter.at(*split(product, oracle, meter.values))
+        return meter.at(*lever(product, oracle, meter.values))
 
     def pilot(product: float, count: int):
         return pilot_scores(at(product), count, rng, alone)

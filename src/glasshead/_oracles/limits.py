@@ -114,7 +114,7 @@ class AskedOnce(Wrapper):
         return max(float(np.abs(answers).max()) for _, answers in self.seen)
 
 
-ROOM = 2**23  # numbers, 64 MiB: what is asked first, very long tokens, is what says most about values
+KEPT_NUMBERS = 2**23  # numbers, 64 MiB: what is asked first, very long tokens, is what says most about values
 ROWS = 2  # a sum of heads is learned from one and two tokens
 
 
@@ -123,7 +123,7 @@ class Recorded(Wrapper):
 
     def __init__(self, inner: Oracle):
         super().__init__(inner)
-        self.room = ROOM
+        self.room = KEPT_NUMBERS
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []
 
     def __call__(self, X: np.ndarray) -> np.ndarray:

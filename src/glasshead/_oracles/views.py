@@ -111,7 +111,7 @@ class Translated(Wrapper):
         return self.inner(X + self.origin)
 
 
-INSIDE = 0.95  # of the ball that normalised tokens fill: towards its surface tokens grow without limit
+INSIDE_BALL = 0.95  # of the ball that normalised tokens fill: towards its surface tokens grow without limit
 
 
 class Normalised(Wrapper):
@@ -131,7 +131,7 @@ class Normalised(Wrapper):
     def max_norm(self) -> float:  # type: ignore[override]  # it follows the reach, which shrinks for a float16 box
         """Token and normalised token are equally long up to `sqrt(eps / (1 - |z|^2 / d))`."""
         d, longest_token = self.inner.dim, self.inner.reach
-        return float(min(INSIDE * np.sqrt(d), longest_token / np.sqrt(self.norm.eps + longest_token**2 / d)))
+        return float(min(INSIDE_BALL * np.sqrt(d), longest_token / np.sqrt(self.norm.eps + longest_token**2 / d)))
 
     def tokens(self, Z: np.ndarray) -> np.ndarray:
         return self.norm.token(Z @ self.basis.T)

@@ -9,7 +9,18 @@ import numpy as np
 from ..._checks import check_front_laws, held_out_front, sees_last_token
 from ..._errors import TargetMismatch
 from ..._learned import LearnedFront
-from ..._meters import Copies, MatchingMeter, OneRow, Pilots, Place, Ruler, answer_noise, floor, orthonormal, slope_step
+from ..._meters import (
+    Copies,
+    MatchingMeter,
+    OneRow,
+    Pilots,
+    Place,
+    Ruler,
+    answer_noise,
+    floor,
+    orthonormal_frame,
+    slope_step,
+)
 from ..._models import Behind, FrontHead
 from ..._oracles import Normalised, Oracle
 from ..._schemes import Measured, full, low_rank
@@ -110,7 +121,7 @@ def settle(ruler: Ruler, place: Place, spread: float) -> tuple[Ruler, Place]:
 def read(ruler: Ruler, place: Place, goal: Goal, known: dict) -> LearnedFront:
     """Key bias and W, checked on fresh queries."""
     oracle, rng = ruler.oracle, ruler.rng
-    keys, queries = orthonormal(oracle.dim, rng), orthonormal(oracle.dim, rng)
+    keys, queries = orthonormal_frame(oracle.dim, rng), orthonormal_frame(oracle.dim, rng)
     distortion = oracle.eps_error if isinstance(oracle, Normalised) else 0.0
     meter = MatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa, distortion=distortion)
     learned = read_W(meter, rng, goal, known, residual=isinstance(ruler.curve, Copies))

@@ -12,7 +12,7 @@ from ..._oracles import Oracle
 from ..._types import Float
 from ..frame import Frame, cone
 from ..meter import GROWTH, Meter, Scores
-from ..reading import TARGET, Interval, logit, read_logits
+from ..reading import TARGET_LOGIT, Interval, logit, read_logits
 from ..value import BLOCK_BYTES, GOOD_ENOUGH
 from .room import Queries, Room, make_queries, tokens
 from .two_tokens import SAFETY, Box
@@ -86,9 +86,9 @@ class IsolatedHead(Reading, Meter):
         rms = self.rho * float(np.sqrt(np.mean(scores**2)))
         if np.linalg.norm(scores) <= np.linalg.norm(noise):
             return self
-        if GOOD_ENOUGH[0] * TARGET <= rms <= GOOD_ENOUGH[1] * TARGET:
+        if GOOD_ENOUGH[0] * TARGET_LOGIT <= rms <= GOOD_ENOUGH[1] * TARGET_LOGIT:
             return self
-        factor = GROWTH if GROWTH * rms < TARGET else TARGET / rms
+        factor = GROWTH if GROWTH * rms < TARGET_LOGIT else TARGET_LOGIT / rms
         return replace(self, rho=min(self.rho * factor, self.oracle.reach / 4))
 
     def likely(self, noise: float) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from ...._checks import check_layer_laws, law_token
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
-from ...._meters import Readout, VectorMeter, orthonormal, read_rows, reader, seen_outputs
+from ...._meters import Readout, VectorMeter, orthonormal_frame, read_rows, reader, seen_outputs
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
 from .columns import FEWER, MORE, SURE, Columns, read_columns, span
@@ -159,7 +159,7 @@ def read_scores(meter: VectorMeter, scale: Scale, rank: int | None, rng) -> tupl
     d = meter.oracle.dim
     blocks = meter.tokens(meter.at_once, d, rng)
     scale = tuned(meter, scale, blocks[0], rng)
-    frame = orthonormal(d, rng).vectors
+    frame = orthonormal_frame(d, rng).vectors
     # The zero token first, so that the span of the columns has the key bias in it.
     last = np.concatenate([np.zeros((1, d)), scale.last * frame])
     first = d + 1 if len(blocks) == 1 else min(d + 1, (rank or meter.rank) + MORE)
