@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._linalg import random_rotation
+from .._linalg import mean_zero, random_rotation
 from .._types import Float
 
 
@@ -42,11 +42,7 @@ def simplex(axis: Float[np.ndarray, " d"], rng: np.random.Generator) -> Float[np
     d = len(axis)
     if d == 1:
         return np.zeros((1, 1))
-    # A reflection that sends the first unit vector to the diagonal has rows that all lean equally on it.
-    mirror = np.full(d, -1 / np.sqrt(d))
-    mirror[0] += 1
-    reflection = np.eye(d) - 2 * np.outer(mirror, mirror) / (mirror @ mirror)
-    return np.sqrt(d / (d - 1)) * reflection[:, 1:] @ random_rotation(d, rng, axis)[1:]
+    return np.sqrt(d / (d - 1)) * mean_zero(d) @ random_rotation(d, rng, axis)[1:]
 
 
 def cone(axis: Float[np.ndarray, " d"], rng: np.random.Generator, lean: float = np.sqrt(0.5)) -> Frame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._linalg import mean_zero
 from .._models import Norm
 from .._types import Float
 from .base import Oracle, Wrapper
@@ -138,11 +139,3 @@ class Normalised(Wrapper):
 
     def __call__(self, Z: np.ndarray) -> np.ndarray:
         return self.inner(self.tokens(Z))
-
-
-def mean_zero(dim: int) -> Float[np.ndarray, "d n"]:
-    """An orthonormal basis of the vectors whose entries sum to zero: a reflection that swaps e_0 and the diagonal."""
-    mirror = np.full(dim, -1 / np.sqrt(dim))
-    mirror[0] += 1
-    reflection = np.eye(dim) - 2 * np.outer(mirror, mirror) / (mirror @ mirror)
-    return np.ascontiguousarray(reflection[:, 1:])
