@@ -11,7 +11,7 @@ import numpy as np
 
 from .._errors import BudgetExceeded
 from .._meters import Meter, Scores
-from .columns import ENOUGH_KEYS, TUNED_AFTER, Columns, Measured, measured_matrix
+from .columns import ENOUGH_KEYS, TUNED_AFTER, Columns, Measured, full, measured_matrix
 
 # A part R of W outside the span shows in a random look as |R| g h / sqrt(d (d - r)), with g, h standard Gaussian if R
 # has rank one, and rarely less if it has more. The rms of 8 such products is below 1/7 with probability below 0.001.
@@ -187,3 +187,8 @@ def outside_error(measured: np.ndarray, others: np.ndarray, error: float, inner:
         return np.inf
     C = np.linalg.lstsq(measured, others, rcond=None)[0]
     return error * (float(np.linalg.norm(C, 2)) + inner / least) / (1 - error / least)
+
+
+def read_W(meter: Meter, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None) -> Measured:
+    """W by the scheme that suits it: all scores of a W known to have full rank, else no more than its rank needs."""
+    return full(meter) if rank == meter.dim else low_rank(meter, rng, rank, accuracy)
