@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._checks import check_laws, law_token
-from .._errors import BudgetExceeded, NotIdentifiable
+from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import Learned
 from .._meters import HEADROOM, ValueMeter, Values, cone, outputs_error
 from .._oracles import Oracle, Translated
@@ -109,7 +109,7 @@ def learn_attention(
     known: dict = {}
     try:
         return _learn(oracle, rng, rank, accuracy, known)
-    except BudgetExceeded as error:
+    except (BudgetExceeded, TargetMismatch) as error:
         error.known = known | error.known
         raise
 
