@@ -22,7 +22,7 @@ from ._errors import (
     GlassheadError,
     NotIdentifiable,
 )
-from ._oracles import Oracle
+from ._oracles import Oracle, is_narrow
 
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
 # in the laws that its learner checks.
@@ -65,7 +65,7 @@ def find_families(oracle: Oracle, opening: Opening, seed: int, any_number: bool)
     size = float(np.abs([zero, there, back]).max())
     bent = float(np.abs(there + back - 2 * zero).max())
     if bent <= BENT * size + 4 * (oracle.tolerance + oracle.rtol * size):
-        shown = opening.outputs > 1 and oracle.exact and not oracle.narrow and bool(np.any(there != zero))
+        shown = opening.outputs > 1 and oracle.exact and not is_narrow(oracle) and bool(np.any(there != zero))
         return Guess(("multi-head",)) if shown and any_number else ONE_HEAD
     again = np.asarray(oracle(opening.token[None, None])[0])
     fresh = float(np.abs(again - there).max()) > STRAIGHT * oracle.roundoff * size
@@ -141,6 +141,8 @@ def find_cancelling(oracle: Oracle, rng: np.random.Generator) -> Guess:
 def find_several(oracle: Oracle, rng: np.random.Generator) -> Guess:
     """Several heads, if copies of a token are answered like one also where it is short: else the box sees positions, or
     counts tokens."""
+    if oracle.dim == 1:  # all heads turn on at the same keys
+        return NO_GUESS
     token = law_token(oracle, rng)
     for length in LENGTHS:
         one, three = (oracle(np.tile(length * token, (1, copies, 1)))[0] for copies in (1, 3))
@@ -160,9 +162,11 @@ RULES = (
 )
 
 
-def find_next(oracle: Oracle, failure: Failure, seed: int) -> Guess:
-    """What the first rule that fits, and finds something, suggests."""
-    if oracle.answers == "sign":
+def find_next(oracle: Oracle, failure: Failure, opening: Opening, seed: int) -> Guess:
+    """What the first rule that fits, and finds something, suggests; nothing for a box that no longer answers as it did."""
+    size = float(np.abs(opening.first).max())
+    again = np.asarray(oracle(opening.token[None, None])[0])
+    if float(np.abs(again - opening.first).max()) > ROUGH * size:
         return NO_GUESS
     guesses = (rule.find(oracle, np.random.default_rng(seed)) for rule in RULES if fits(rule, failure))
     return next((guess for guess in guesses if guess.families), NO_GUESS)

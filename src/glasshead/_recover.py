@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ._checks import QUERIES, SIGN_QUERIES
+from ._checks import QUERIES, SIGN_QUERIES, Opening, read_opening
 from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
 from ._learned import LearnedMultiHead
 from ._limits import fewest, information_limit
 from ._models import Norm
-from ._oracles import Budgeted, Counted, Flat, Oracle, Replayed, Watched, as_oracle, bar
+from ._oracles import Budgeted, Counted, Flat, Oracle, Watched, as_oracle, bar
 from ._plan import plan
-from ._recognise import look, look_again
+from ._recognise import NO_GUESS, Failure, find_families, find_next
 from ._recovery import Recovery
 from ._validate import positive, whole
 
@@ -161,16 +162,15 @@ def automatic(oracle: Oracle, wanted: Wanted) -> Recovery:
                 first, opening = first or error, replace(opening, known=error.known)
             hidden = isinstance(error, NotIdentifiable) and not isinstance(error, Flat)
             guess = NO_GUESS if hidden else guess.without(family)
-            guess = guess if guess.families else find_next(oracle, Failure(family, error, wanted.rank is None), wanted.seed)
+            if not guess.families:
+                guess = find_next(oracle, Failure(family, error, any_rank=wanted.rank is None), opening, wanted.seed)
             if not guess.families or guess.families[0] in tried:
                 if wanted.rank is not None and "multi-head" not in tried:
                     error.add_note('If there may be several heads of that rank, family="multi-head" allows for them')
                 raise
 
 
-def attempt(
-    oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None = None, seen: str = ""
-) -> Recovery:
+def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None = None, seen: str = "") -> Recovery:
     """One family, from its first queries to the held-out check; `opening` if they have been asked already."""
     declared = FAMILIES[family]
     if opening is None and declared.opens and oracle.answers == "value":
@@ -179,7 +179,7 @@ def attempt(
     method, rng = declared.methods[kind], np.random.default_rng(wanted.seed)
     options = {name: getattr(wanted, name) for name in declared.options}
     if declared.opens and opening is not None:
-        rng, options = opening.rng, options | {"opening": opening}
+        rng, options = deepcopy(opening.after), options | {"opening": opening}
     learned = None
     try:
         learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)

@@ -17,14 +17,15 @@ from .laws import law_token
 class Opening:
     """What the box answered to the zero token and to one other, `token`.
 
-    `known` is what an earlier attempt had learned before it failed: `bias` and `v`, if that. `rng` is the generator
-    that drew the token, for whoever goes on from here.
+    `known` is what an earlier attempt had learned before it failed: `bias` and `v`, if that. The generator that drew
+    the token is kept as it was `before` and `after`.
     """
 
     token: np.ndarray
     zero: np.ndarray
     first: np.ndarray
-    generator: np.random.Generator
+    before: np.random.Generator
+    after: np.random.Generator
     known: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -32,14 +33,10 @@ class Opening:
         """How many numbers an answer holds."""
         return self.zero.size
 
-    @property
-    def rng(self) -> np.random.Generator:
-        """A generator as it was when the token had been drawn, a new one each time."""
-        return deepcopy(self.generator)
-
 
 def read_opening(oracle: Oracle, rng: np.random.Generator) -> Opening:
     """Two queries."""
+    before = deepcopy(rng)
     token = law_token(oracle, rng)
     zero, first = (np.asarray(answer) for answer in oracle(np.stack([np.zeros_like(token), token])[:, None]))
-    return Opening(token, zero, first, deepcopy(rng))
+    return Opening(token, zero, first, before, deepcopy(rng))

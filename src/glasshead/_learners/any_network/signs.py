@@ -15,7 +15,7 @@ from ..._learned import LearnedFront
 from ..._limits import BITS, MOST
 from ..._meters import Crossings, Place, SignMatchingMeter, cone, orthonormal
 from ..._oracles import Oracle, Voting
-from .values import Goal, read_W
+from .values import Goal, read_front
 
 STRIDE, FARTHEST = 4.0, 8
 TOKENS = 32  # asked about at each length
@@ -187,7 +187,7 @@ def read(ruler: Crossings, place: Place, goal: Goal, known: dict) -> LearnedFron
     q, u = place.probes(FLICKER, rng)
     ruler.look_for_flicker(q, np.linalg.norm(u, axis=1, keepdims=True) * keys.vectors[np.arange(FLICKER) % d])
     meter = SignMatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa)
-    learned = replace(read_W(meter, rng, goal, known, residual=True), bits=ruler.bits)
+    learned = replace(read_front(meter, rng, goal, known, residual=True), bits=ruler.bits)
     wanted = goal.accuracy or math.inf
     if learned.bound > wanted and goal.bits is None and ruler.bits < MOST:
         missing = math.ceil(math.log2(learned.bound / wanted)) + 1 if math.isfinite(learned.bound) else BITS

@@ -12,9 +12,8 @@ from ..._learned import LearnedFront
 from ..._meters import Copies, MatchingMeter, OneRow, Pilots, Place, Ruler, answer_noise, floor, orthonormal, slope_step
 from ..._models import Behind, FrontHead
 from ..._oracles import Normalised, Oracle
-from ..._schemes import Measured, full, low_rank
+from ..._schemes import Measured, read_W
 
-SMALL = 2  # up to this dimension no rank could save a query
 SAFETY = 4.0  # times the errors that noise and slopes, or the brackets left, suggest
 CONFIDENCE = 0.99
 
@@ -31,14 +30,14 @@ class Goal:
         return replace(self, rank=None if self.rank is None else min(self.rank, dim))
 
 
-def read_W(meter: MatchingMeter, rng: np.random.Generator, goal: Goal, known: dict, residual: bool) -> LearnedFront:
+def read_front(meter: MatchingMeter, rng: np.random.Generator, goal: Goal, known: dict, residual: bool) -> LearnedFront:
     """Key bias and W, not yet checked."""
-    oracle, d = meter.oracle, meter.oracle.dim
+    oracle = meter.oracle
     oracle.stage = "reading the key bias"
     meter = meter.with_pull()
     known["pull"] = meter.pull
     oracle.stage = "reading W"
-    found = full(meter) if d <= SMALL or goal.rank == d else low_rank(meter, rng, goal.rank, goal.accuracy)
+    found = read_W(meter, rng, goal.rank, goal.accuracy)
     bound = SAFETY * found.bound
     length = float(np.linalg.norm(meter.origin))
     key_bias = meter.pull - found.W @ meter.origin
@@ -113,5 +112,5 @@ def read(ruler: Ruler, place: Place, goal: Goal, known: dict) -> LearnedFront:
     keys, queries = orthonormal(oracle.dim, rng), orthonormal(oracle.dim, rng)
     distortion = oracle.eps_error if isinstance(oracle, Normalised) else 0.0
     meter = MatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa, distortion=distortion)
-    learned = read_W(meter, rng, goal, known, residual=isinstance(ruler.curve, Copies))
+    learned = read_front(meter, rng, goal, known, residual=isinstance(ruler.curve, Copies))
     return replace(learned, check=held_out_front(oracle, learned, rng))

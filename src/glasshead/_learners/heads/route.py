@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,8 @@ from ..._checks import Opening, check_combined, check_vector, held_out, held_out
 from ..._errors import SAME, AccuracyUnreachable, BudgetExceeded, Evidence, GlassheadError, TargetMismatch
 from ..._learned import HeldOut, Learned, LearnedCombined, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead, with_values
-from ..._oracles import OneNumber, Oracle, Replayed
-from ..noise import learn_values
+from ..._oracles import OneNumber, Oracle
+from ..attention import learn_attention
 from .combination import learn_combined
 from .scalar import learn_sum
 from .vector import NeedsScalarRoute, learn_vector, learn_vector_attention
@@ -25,7 +26,7 @@ def in_rows(learned: LearnedMultiHead) -> LearnedMultiHead:
 
 def learn_one(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None) -> Learned:
     """One head from one number per answer, or from one combination of them."""
-    learned = learn_values(oracle, rng, rank, accuracy, opening)
+    learned = learn_attention(oracle, rng, rank, accuracy, opening)
     strict = oracle.exact and accuracy is None and type(learned) is Learned
     return replace(learned, strict=True) if strict else learned
 
@@ -51,7 +52,7 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
 def learn_several(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
     """Any number of heads from one number per answer."""
     box = OneNumber(oracle)
-    learned = learn_sum(box, rng, rank, accuracy, opening)
+    learned = learn_sum(box, rng if opening is None else deepcopy(opening.before), rank, accuracy, opening)
     return in_rows(learned) if box.shape else learned
 
 

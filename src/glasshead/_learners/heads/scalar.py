@@ -17,7 +17,11 @@ ALIKE = "or some of them are too alike, too faint or too different in size to be
 
 
 def learn_sum(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
+    oracle: Oracle,
+    rng: np.random.Generator,
+    rank: int | None = None,
+    accuracy: float | None = None,
+    opening: Opening | None = None,
 ) -> LearnedMultiHead:
     """Every head, or the reason why not. One by one takes fewer queries; together takes heads that nothing isolates."""
     before = None if opening is None else opening.known

@@ -20,11 +20,10 @@ from ..._learned import LearnedFromSigns
 from ..._limits import BITS, MOST, bits_for
 from ..._meters import NOTHING, RANGE, KeyBias, SignMeter, cone
 from ..._oracles import Oracle, Translated, Voting
-from ..._schemes import Measured, full, low_rank
+from ..._schemes import Measured, read_W
 from .halfspace import find_halfspace, refine
 from .key_bias import could_hide, find_key_bias, has_key_bias, pilot_scores, with_hidden
 
-SMALL = 2  # up to this dimension no rank could save a query
 MARGIN = 1.125  # for what a hidden key bias may add to the bound
 SHARE = 10.0  # by how much the error of v is kept below that of the bits, in a score near 0
 
@@ -79,7 +78,7 @@ def _learn(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) ->
             meter = refined(scaled(meter, lo, hi, goal), rng)
             known["v"] = meter.space.v
             oracle.stage = "reading W"
-            meter, found = read_W(meter, rng, goal)
+            meter, found = read_to_accuracy(meter, rng, goal)
             nearly_none = could_hide(meter, found.W)
             if nearly_none is not None:
                 return learned(meter, found, nearly_none)
@@ -89,7 +88,7 @@ def _learn(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) ->
     meter = replace(meter, key_bias=find_key_bias(meter, rng), reach=0.0)
     oracle.stage = "reading W"
     meter = refined(scaled(meter, *pilot_scores(meter, rng)[1:], goal), rng)
-    return learned(*read_W(meter, rng, goal), None)
+    return learned(*read_to_accuracy(meter, rng, goal), None)
 
 
 def framed(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
@@ -116,14 +115,14 @@ def refined(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
     return replace(meter, space=refine(meter.oracle, meter.space, width, rng))
 
 
-def read_W(meter: SignMeter, rng: np.random.Generator, goal: Goal) -> tuple[SignMeter, Measured]:
+def read_to_accuracy(meter: SignMeter, rng: np.random.Generator, goal: Goal) -> tuple[SignMeter, Measured]:
     """W, and the meter that read it: with more bits if those for the accuracy asked for turn out not to be enough."""
-    d, accuracy = meter.oracle.dim, goal.accuracy
-    found = full(meter) if d <= SMALL or goal.rank == d else low_rank(meter, rng, goal.rank, accuracy)
+    accuracy = goal.accuracy
+    found = read_W(meter, rng, goal.rank, accuracy)
     if accuracy is None or MARGIN * found.bound <= accuracy or meter.finest:
         return meter, found
     missing = math.ceil(math.log2(min(found.bound / accuracy, 2.0**MOST))) + 1
-    return read_W(refined(replace(meter, bits=meter.bits + missing), rng), rng, goal)
+    return read_to_accuracy(refined(replace(meter, bits=meter.bits + missing), rng), rng, goal)
 
 
 def learned(meter: SignMeter, found: Measured, nearly_none: KeyBias | None) -> LearnedFromSigns:

@@ -126,7 +126,9 @@ def learn(oracle: Oracle, rng, rank, accuracy, find: FindSpaces, opening: Openin
         raise
 
 
-def measure(oracle: Oracle, rng, rank, accuracy, find: FindSpaces, opening: Opening | None, known: dict) -> LearnedVector:
+def measure(
+    oracle: Oracle, rng, rank, accuracy, find: FindSpaces, opening: Opening | None, known: dict
+) -> LearnedVector:
     readout = read_values(oracle, rng, opening, known)
     oracle.stage = "finding the scale"
     scale = find_scale(oracle, readout, rng)

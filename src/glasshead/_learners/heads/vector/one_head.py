@@ -1,8 +1,8 @@
 """One head or several? Three two-token answers tell, before anything is spent on telling heads apart.
 
-One head moves the answer to `[q + z ; q]` from that to `[q]` by `sigma(z.k) z B`, where `z B` is what z alone adds: along
-a known line, by a share whose logit is linear in z. Several heads with different scores leave the line, and where their
-value maps are multiples of each other the logits do not add up.
+One head moves the answer to `[q + z ; q]` from that to `[q]` by `sigma(z.k) z B`, where `z B` is what z alone adds: on
+a known line, by a share whose logit is linear in z. Several heads with different scores leave the line, or, where their
+value maps are multiples of each other, their logits do not add up.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ SHARE = 2.0**-10  # of the weight, where the logit of a share still has its digi
 
 def check_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> bool:
     """Whether three answers, two keys and their mean direction at one last token, are those of one head."""
-    q = scale.last * unit(rng.standard_normal(oracle.dim))
-    keys = scale.key * unit(rng.standard_normal((3, oracle.dim)))
+    draws = rng.spawn(1)[0]  # so that what follows is the same whether this was looked at or not
+    q = scale.last * unit(draws.standard_normal(oracle.dim))
+    keys = scale.key * unit(draws.standard_normal((3, oracle.dim)))
     keys[2] = (keys[0] + keys[1]) / 2
     moved, line = weighed(oracle, readout, q, keys), keys @ readout.map
     length = np.linalg.norm(line, axis=1)
