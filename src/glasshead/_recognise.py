@@ -163,7 +163,7 @@ RULES = (
 
 
 def find_next(oracle: Oracle, failure: Failure, opening: Opening, seed: int) -> Guess:
-    """What the first rule that fits, and finds something, suggests; nothing for a box that no longer answers as it did."""
+    """What the first rule suggests that fits and finds something; nothing where the box no longer answers as it did."""
     size = float(np.abs(opening.first).max())
     again = np.asarray(oracle(opening.token[None, None])[0])
     if float(np.abs(again - opening.first).max()) > ROUGH * size:
