@@ -139,8 +139,8 @@ def find_cancelling(oracle: Oracle, rng: np.random.Generator) -> Guess:
 
 
 def find_several(oracle: Oracle, rng: np.random.Generator) -> Guess:
-    """Several heads, if copies of a token are answered like one also where it is short: else the box sees positions, or
-    counts tokens."""
+    """Several heads, unless they break a law of all sums of heads: copies of a token are answered like one, also where
+    it is short, or the box sees positions or counts tokens; and of two tokens hardly apart each has half the weight."""
     if oracle.dim == 1:  # all heads turn on at the same keys
         return NO_GUESS
     token = law_token(oracle, rng)
@@ -149,7 +149,12 @@ def find_several(oracle: Oracle, rng: np.random.Generator) -> Guess:
         size = float(np.abs([one, three]).max())
         if float(np.abs(three - one).max()) > ALIKE * size + 2 * (oracle.tolerance + oracle.rtol * size):
             return NO_GUESS
-    return SEVERAL
+    near = token + np.sqrt(oracle.roundoff) * law_token(oracle, rng)
+    one, other = (np.asarray(y) for y in oracle(np.stack([token, near])[:, None]))
+    both = np.asarray(oracle(np.stack([near, token])[None])[0])
+    size, apart = float(np.abs([one, other]).max()), float(np.abs(other - one).max())
+    error = oracle.tolerance + (oracle.rtol + STRAIGHT * oracle.roundoff) * size
+    return SEVERAL if float(np.abs(2 * both - one - other).max()) <= 4 * error + apart / 8 else NO_GUESS
 
 
 SEVERAL = Guess(("multi-head",), "one head does not explain it")

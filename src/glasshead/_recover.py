@@ -140,7 +140,7 @@ def named_family(wanted: Wanted, answers: str) -> str:
 def expected_queries(box: Oracle, wanted: Wanted) -> int:
     """For the progress report. Where sizes that nobody knows yet decide, it is what one head would take."""
     declared = named(wanted.family)
-    family = wanted.family if declared is not None and not declared.sizes else "auto"
+    family = wanted.family if declared is not None and not declared.sizes else "attention"
     return plan(box.dim, family=family, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)
 
 

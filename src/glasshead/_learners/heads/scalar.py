@@ -24,7 +24,7 @@ def learn_sum(
     opening: Opening | None = None,
 ) -> LearnedMultiHead:
     """Every head, or the reason why not. One by one takes fewer queries; together takes heads that nothing isolates."""
-    before = None if opening is None else opening.known
+    before = opening.known if opening is not None and "v" in opening.known else None
     first: GlassheadError
     try:
         found = learn_multi_head(oracle, rng, rank, accuracy, before)

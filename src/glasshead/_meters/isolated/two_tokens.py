@@ -91,7 +91,7 @@ def open_box(oracle: Oracle, rng: np.random.Generator, known: Mapping[str, Any] 
     """The bias from the zero token, the sum of all v from d long ones: d + 1 queries, or none where both are `known`,
     as `bias` and `v`, from an attempt at reading one head."""
     d, reach, frame = oracle.dim, oracle.reach / 2, random_rotation(oracle.dim, rng)
-    if known and np.ndim(known.get("v")) == 1:
+    if known and np.ndim(known["v"]) == 1:
         return Box(oracle, float(known["bias"]), known["v"])
     zero = np.asarray(oracle(np.zeros((1, 1, d))))
     if zero.ndim != 1:
