@@ -15,11 +15,9 @@ from scipy.optimize import brentq
 from .._checks import FEWEST, check_mixture, mix
 from .._meters import Frame, Interval, ValueMeter, Values, cone, largest_product, orthonormal, split, squeezed
 from .._oracles import Oracle
-from .key_bias import SCORE, check_key_bias, find_key_bias, find_scale_or_refuse, pilots_for, read_key_bias
+from .key_bias import SCORE, check_key_bias, find_key_bias, find_scale_or_refuse, pilots_for
 
 OFFSET = 0.5  # rms of the logits that the key bias alone gives to keys squeezed along it
-TWICE = range(5, 17)  # in these dimensions the key bias is read again, with keys that hardly see it,
-LONGER = 6.0  # and then these may be longer by this factor
 LEAN = 0.9  # times d^(-1/6), how far queries lean to one side where a key bias may hide: gives the least bound
 
 
@@ -75,14 +73,12 @@ def find_frames_with_bias(meter: ValueMeter, rng: np.random.Generator, around: n
     axis = meter.values.v / np.linalg.norm(meter.values.v)
     # Balances the answers' error, which falls with rho, against the bias's, which rises with it.
     rho = SCORE * d**0.75 / float(np.linalg.norm(meter.key_bias))
-    rho = min(rho * (LONGER if d in TWICE else 1.0), oracle.reach / 2)
+    rho = min(rho, oracle.reach / 2)
     meter = replace(
         meter,
         keys=squeezed_keys(meter.key_bias, axis, rho, rng),
         queries=cone(across(axis, rng) if around is None else around, rng),
     )
-    if d in TWICE:
-        meter = read_key_bias(meter, rho)
 
     def pilot(kappa: float, count: int):
         return read_pilots(meter.at(rho, kappa), count, rng, alone=False)  # the key bias has told before
