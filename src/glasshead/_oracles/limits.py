@@ -66,34 +66,6 @@ class Watched(Wrapper):
         return answers
 
 
-ASKED_AGAIN = 8  # queries among which some may have been asked before
-
-
-class Replayed(Wrapper):
-    """Answers a query that was asked before with what was answered then, once."""
-
-    def __init__(self, inner: Oracle):
-        super().__init__(inner)
-        self._before: dict[bytes, np.ndarray] = {}
-        self.shape: tuple[int, ...] | None = None  # of an answer, once there was one
-
-    def remember(self, X: np.ndarray) -> np.ndarray:
-        answers = self.inner(X)
-        self.shape = np.shape(answers)[1:]
-        self._before |= {x.tobytes(): answer for x, answer in zip(X, answers, strict=True)}
-        return answers
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        if not self._before or len(X) > ASKED_AGAIN:
-            return self.inner(X)
-        answers = [self._before.pop(np.ascontiguousarray(x).tobytes(), None) for x in X]
-        new = [i for i, answer in enumerate(answers) if answer is None]
-        if new:
-            for i, answer in zip(new, self.inner(X[new]), strict=True):
-                answers[i] = answer
-        return np.array(answers)
-
-
 class AskedOnce(Wrapper):
     """Answers the same batches in the same order, again and again, with what was answered the first time."""
 
