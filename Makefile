@@ -51,7 +51,7 @@ format: $(VENV)/.lint  ## let ruff tidy the code
 bench: $(VENV)/.bench  ## measure; writes bench/results/*.json
 	$(BIN)/python -m bench.run
 
-tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers
+tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers or from the code
 	$(BIN)/python -m bench.pages
 
 readme: $(VENV)/.core  ## put the measured numbers and the picture into README.md
