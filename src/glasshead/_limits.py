@@ -55,7 +55,9 @@ def fewest(answers: str, parameters: int, accuracy: float | None = None) -> int:
     return parameters if answers == "value" else (parameters - 1) * (BITS if accuracy is None else FEWEST)
 
 
-def estimate(dim: int, rank: int | None, known: dict[str, Any], answers: str = "value", accuracy: float | None = None) -> int:
+def estimate(
+    dim: int, rank: int | None, known: dict[str, Any], answers: str = "value", accuracy: float | None = None
+) -> int:
     """About how many queries a recovery takes in all, from what is known half-way: at least this rank, these biases."""
     seen = rank or max(1, len(known.get("b", ())))
     bias = "bias" in known and bool(np.any(known["bias"]))
