@@ -35,7 +35,7 @@ def proposition_c_2(oracle, bases) -> Recovery:
     found = [within(oracle, E, h) for h, E in enumerate(bases)]
     pairs = zip(bases, (one.model for one in found), strict=True)
     return Recovery(
-        model=MultiHead([Attention(E @ head.W @ E.T, E @ head.v) for E, head in pairs]),
+        model=MultiHead([Attention(E @ head.W @ E.T, E @ head.v) for E, head in pairs]),  # type: ignore[union-attr]
         family="multi-head",
         heads=len(bases),
         rank=tuple(int(one.rank) for one in found),  # type: ignore[arg-type]
