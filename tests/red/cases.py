@@ -352,6 +352,18 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
     ("very-many-dimensions@float64/none", 1794126392, "MemoryError: a matrix of 728 TiB"),
     ("torch-encoder-4@bfloat16/none", 1016044107, "a warning from inside: the square root of a negative number"),
     ("dropped-outputs@float32/none", 1802426725, "advice to promise rtol=2, which is no rtol"),
+    ("long-sequences-3%@float32/none", 470332292, "left by 3% beyond 8 tokens, confidence 1"),
+    ("counts-tokens@float16-scores/none", 2141147041, "the length is added: three quarters of the answers miss"),
+    ("best-tokens@18-bits/none", 594241758, "a transformer for what only looks at the best tokens"),
+    ("clipped@float16-scores/none", 949705850, "clipped scores in float16, bound 0.005"),
+    ("scaled-by-count@11-digits/rtol", 84908381, "answers that grow with the length, bound 1.2e-9"),
+    ("scaled-by-length@18-bits/rtol", 974564855, "several heads, though one of another temperature"),
+    ("torch-encoder-2@float32/norm", 1935635913, "two heads behind a network: one head, W = 0, bound 97"),
+    ("torch-mha-4@bfloat16/norm", 1288604890, "ValueError: asked with tokens longer than max_norm"),
+    ("place-in-the-batch@float32/none", 1927453796, "the private Unpromised"),
+    ("very-small-or-large@float64/none", 946003900, "LinAlgError: SVD did not converge"),
+    ("bent-scores@float64/rounded", 20650421, "ValueError: shapes of a matmul, from outside the family"),
+    ("pre-norm-block@bfloat16-answers/rtol", 268870677, "a warning from inside: norm.py"),
 )
 
 CASES |= {f"{name}:{seed}": (name, seed) for name, seed, _ in FOUND}
