@@ -6,7 +6,7 @@ import numpy as np
 
 from .._errors import COPIES, MIXED, NOT_HEADS, ONE_TOKEN, ORDER, SAME, Evidence, TargetMismatch
 from .._meters import Interval, ValueMeter, Values
-from .._oracles import Oracle, is_narrow
+from .._oracles import Oracle
 from .._types import Float
 from .noise import Unpromised, find_unpromised
 
@@ -34,7 +34,7 @@ def check_laws(
     one, two, three = row, np.stack([token, token]), np.stack([other, another, token])
     again = float(values.of(oracle(one[None]))[0])
     earlier = float(values.of(first[None])[0])
-    if oracle.exact and (earlier != again or is_narrow(oracle)):
+    if oracle.exact and (earlier != again or oracle.narrow):
         noise = find_unpromised(oracle, values, one, earlier, again, size)
         if noise is not None:
             return noise
