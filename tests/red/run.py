@@ -122,6 +122,7 @@ def outcome_of(box: Box, verdict: Verdict) -> tuple[str, str]:
 def serve(pipe: Connection, limit: float) -> None:
     """A worker: boxes by name and seed come in, records go out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     parent = os.getppid()
     while os.getppid() == parent:  # other workers hold the pipe open, too: its end says nothing
