@@ -42,7 +42,6 @@ from .matching import slope_step as slope_step
 from .meter import Errors as Errors
 from .meter import Meter as Meter
 from .meter import Scores as Scores
-from .meter import measured_together as measured_together
 from .meter import one_after_the_other as one_after_the_other
 from .meter import side_by_side as side_by_side
 from .reading import HEADROOM as HEADROOM

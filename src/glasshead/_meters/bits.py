@@ -10,7 +10,6 @@ import numpy as np
 from .._oracles import Oracle
 from .._types import Float
 from .frame import pairs
-from .meter import Scores
 
 # `above(which, thresholds)`: is each of the unknowns with these indices above its threshold?
 Above = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -186,11 +185,12 @@ class Sums:
     k: np.ndarray
     q: np.ndarray
 
-    def add(self, score: np.ndarray, error: np.ndarray) -> Scores:
+    def add(self, score: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The sums, and how far each may be off."""
         t, halfwidth = np.zeros((2, *self.shape))
         np.add.at(t, self.at, self.weight * score)
         np.add.at(halfwidth, self.at, np.abs(self.weight) * error)
-        return Scores(t, t - halfwidth, t + halfwidth)
+        return t, halfwidth
 
 
 def sums(v: Float[np.ndarray, " d"], B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Sums:

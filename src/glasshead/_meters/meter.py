@@ -12,16 +12,17 @@ P projects across u.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.special import expit
 
 from .._oracles import Oracle
 from .._types import Float
-from .frame import Frame
+from .frame import Frame, inside, pairs
 from .reading import Values
 
 
@@ -128,12 +129,28 @@ def spectral_norm(A: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores `a^T W b`, the interval each is known to lie in, and how far off they are together where that is known."""
+    """Scores `a^T W b` of m columns with n keys, the interval each is known to lie in, and how far off they are
+    together where that is known.
+
+    The intervals leave out two things: `drift`, an error of `W b` that is the same for every b, and `rounding`, which
+    says how far rounding inside the box can have moved a score of unit vectors, given the norm of W.
+    """
 
     t: Float[np.ndarray, "m n"]
     lo: Float[np.ndarray, "m n"]
     hi: Float[np.ndarray, "m n"]
     joint: Errors | None = None
+    drift: float = 0.0
+    rounding: Callable[[float], float] = field(default=lambda W_norm: 0.0)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, columns: slice) -> Scores:
+        joint = self.joint
+        if joint is not None:
+            joint = replace(joint, own=joint.own[columns], shared=joint.shared[:, columns])
+        return replace(self, t=self.t[columns], lo=self.lo[columns], hi=self.hi[columns], joint=joint)
 
     @property
     def halfwidth(self) -> np.ndarray:
@@ -144,88 +161,61 @@ class Scores:
         return self.joint or each_its_own(self.halfwidth)
 
 
-@runtime_checkable
-class Meter(Protocol):
-    """Turns answers into scores. Every scheme works on every meter."""
-
-    @property
-    def oracle(self) -> Oracle: ...
-
-    @property
-    def keys(self) -> Frame:
-        """All directions, as keys that are measured best,"""
-        ...
-
-    @property
-    def queries(self) -> Frame:
-        """and as queries."""
-        ...
-
-    @property
-    def drift(self) -> float:
-        """An error of `W b` that is the same for every b, and is not part of the intervals."""
-        ...
-
-    @property
-    def careful(self) -> int:
-        """Up to how many columns a new one is tested for adding anything, beyond which several go at once."""
-        ...
-
-    @property
-    def batch(self) -> int:
-        """How many scores are best asked for at once."""
-        ...
-
-    def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
-        """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
-        ...
-
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Two keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
-        ...
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
-        ...
-
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> Meter:
-        """The meter at the scale that suits scores like these, known up to `noise`."""
-        ...
-
-    def suited(self, keys: np.ndarray) -> Meter:
-        """The meter at the scale that suits these keys."""
-        ...
-
-    def sharper(self) -> Meter:
-        """The meter at its finest, for a few scores on which a bound on everything else hangs."""
-        ...
-
-    def rounding(self, W_norm: float) -> float:
-        """How much rounding inside the box can move a score of unit vectors, given the size of W."""
-        ...
-
-    def likely(self, noise: float) -> float:
-        """How large a sum of many errors gets that is bounded by `noise`, where no adversary chooses them."""
-        ...
-
-
+GROWTH = 8.0  # the most a scale changes at a time: scores that are all but zero say nothing about the ones to come
 Block = tuple[np.ndarray, np.ndarray]  # query directions and key directions, as `Meter.columns` takes them
 
 
-@runtime_checkable
-class InRounds(Protocol):
-    """A meter that measures several blocks of scores in the rounds of one."""
+class Meter(ABC):
+    """Turns answers into scores. Every scheme works on every meter.
 
-    def blocks(self, blocks: list[Block]) -> list[Scores]: ...
+    `keys` and `queries` span all directions, as keys and as queries that are measured best. `in_rounds` is for a meter
+    that asks thousands of scores in as many rounds of questions as one.
+    """
 
+    keys: Frame
+    queries: Frame
+    in_rounds: ClassVar[bool] = False
 
-def measured_together(meter: Meter, blocks: list[Block]) -> Iterator[Scores]:
-    """The scores of several blocks: side by side where that saves rounds, else one block after the other."""
-    if isinstance(meter, InRounds):
-        return iter(meter.blocks(blocks))
-    return (meter.columns(B, A) if len(B) else nothing(A) for B, A in blocks)
+    @property
+    def dim(self) -> int:
+        """How many coordinates a key direction has."""
+        return len(self.keys)
 
+    @property
+    @abstractmethod
+    def axis(self) -> Float[np.ndarray, " d"] | None:
+        """Keys are seen by their part along this direction; None where all are seen alike."""
 
-def nothing(A: np.ndarray) -> Scores:
-    empty = np.empty((0, A.shape[-2]))
-    return Scores(empty, empty, empty)
+    @abstractmethod
+    def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
+        """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
+
+    def blocks(self, blocks: list[Block]) -> Iterator[Scores]:
+        """The scores of several blocks, one after the other unless rounds can be saved."""
+        return (self.columns(B, A) for B, A in blocks)
+
+    @abstractmethod
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
+        """The meter at the scale that suits scores like these, known up to `noise`."""
+
+    def suited(self, keys: np.ndarray) -> Self:
+        """The meter at the scale that suits these keys."""
+        return self
+
+    def sharper(self) -> Self:
+        """The meter at its finest, for a few scores on which a bound on everything else hangs."""
+        return self
+
+    @abstractmethod
+    def likely(self, noise: float) -> float:
+        """How large a sum of many errors gets that is bounded by `noise`, where no adversary chooses them."""
+
+    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """A few keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
+        return (A[:, None], np.ones((len(A), 1))) if self.axis is None else pairs(self.axis, A, rng)
+
+    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
+        """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
+        if self.axis is None:
+            return Frame(np.ascontiguousarray(Q.T), Q, 1.0)
+        return inside(self.axis, Q, rng, exact)

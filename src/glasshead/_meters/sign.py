@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -11,8 +13,8 @@ from .._errors import Evidence, TargetMismatch
 from .._oracles import Oracle
 from .._types import Float
 from .bits import BLOCK_BYTES, Halfspace, Unbounded, bisect, lengths, logit_range, outweighs, sums
-from .frame import NOTHING, Frame, inside, pairs
-from .meter import Block, Scores
+from .frame import NOTHING, Frame
+from .meter import GROWTH, Block, Meter, Scores
 
 BLUR = 2.0**-6  # of what an answer may be uncertain by at worst: bisecting further than that is not worth it
 
@@ -96,8 +98,6 @@ class Probes:
 RANGE = 3.0  # times the rms of the scores: where bisection starts. Gaussian scores leave it once in 400
 LOGIT = 3.0  # what a score at the end of that range is made to give to a key
 FINER = 4  # bits more for a few scores on which a bound hangs
-BATCH = 2**18  # scores asked for at once: the more, the fewer rounds in all
-CAREFUL = 1  # columns known for each that is begun at once: as many again, since one takes as many rounds as many do
 CLEAR = 2.0**10  # how far a value should stand out from its error
 UNLUCKY = 64.0  # times the errors of new scores: what those of earlier columns, combined, may look like
 
@@ -120,7 +120,7 @@ class KeyBias:
 
 
 @dataclass(frozen=True)
-class SignMeter:
+class SignMeter(Meter):
     """Measures scores of one head to `bits` bits of `[-reach, reach]`, and as finely where they lie outside.
 
     `oracle` is seen from an origin on the plane where answers change. `side` is the side of it that keys are on if no
@@ -139,18 +139,11 @@ class SignMeter:
     key_bias: KeyBias | None = None
     side: int = 1
 
-    @property
-    def drift(self) -> float:
-        """None: what is not known of the key bias is part of the intervals."""
-        return 0.0
+    in_rounds: ClassVar[bool] = True
 
     @property
-    def careful(self) -> int:
-        return CAREFUL
-
-    @property
-    def batch(self) -> int:
-        return BATCH
+    def axis(self) -> np.ndarray:
+        return self.space.v
 
     @property
     def product(self) -> float:
@@ -184,31 +177,23 @@ class SignMeter:
         """Whether more bits would not say more, because of the error of v and the rounding of the box."""
         return self.width <= BLUR * float(self._typical.blur[0])
 
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> SignMeter:
-        """The meter with the range that suits these scores; it shrinks by `growth` at most."""
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
+        """The meter with the range that suits these scores; it shrinks by `GROWTH` at most."""
         rms = float(np.sqrt(np.mean(scores**2)))
-        reach = max(RANGE * rms, self.reach / growth)
+        reach = max(RANGE * rms, self.reach / GROWTH)
         if self.exacting and reach > 0:
             return replace(self, reach=reach, bits=max(1, self.bits + math.ceil(math.log2(reach / self.reach))))
         return replace(self, reach=reach)
 
-    def suited(self, keys: np.ndarray) -> SignMeter:
+    def suited(self, keys: np.ndarray) -> Self:
         lean = np.abs(keys @ self.space.v) / np.linalg.norm(keys, axis=-1)
         return replace(self, lean=max(self.lean, float(lean.max(initial=0.0))))
 
-    def sharper(self) -> SignMeter:
+    def sharper(self) -> Self:
         return replace(self, bits=self.bits + FINER)
 
     def likely(self, noise: float) -> float:
         return UNLUCKY * noise
-
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Two keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
-        return pairs(self.space.v, A, rng)
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
-        return inside(self.space.v, Q, rng, exact)
 
     def rounding(self, W_norm: float) -> float:
         """How much rounding inside the box can move a score `a^T W b` of unit vectors, given the size of W."""
@@ -225,10 +210,10 @@ class SignMeter:
 
     def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
-        return self.blocks([(B, A)])[0]
+        return next(self.blocks([(B, A)]))
 
-    def blocks(self, blocks: list[Block]) -> list[Scores]:
-        """The same for several such blocks, bisected side by side."""
+    def blocks(self, blocks: list[Block]) -> Iterator[Scores]:
+        """The scores of several blocks, bisected side by side; what is unknown of the key bias is in the intervals."""
         parts = [sums(self.space.v, B, A) for B, A in blocks]
         first_key, first_query, first = (
             np.cumsum([0, *map(len, each)])
@@ -242,4 +227,6 @@ class SignMeter:
             np.concatenate([part.q + start for part, start in zip(parts, first_query[:-1], strict=True)]),
         )
         score, error = (np.split(each, first[1:-1]) for each in probes.measure(self.reach, self.width))
-        return [part.add(*seen) for part, *seen in zip(parts, score, error, strict=True)]
+        for part, *seen in zip(parts, score, error, strict=True):
+            t, halfwidth = part.add(*seen)
+            yield Scores(t, t - halfwidth, t + halfwidth, rounding=self.rounding)

@@ -8,7 +8,7 @@ Send `[rho a + kappa b ; kappa b]`. The softmax over two tokens is a sigmoid, so
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import NoReturn, Self
 
 import numpy as np
 from scipy.special import expit
@@ -16,21 +16,19 @@ from scipy.special import expit
 from .._errors import WEIGHT, Evidence, TargetMismatch
 from .._oracles import Oracle
 from .._types import Float
-from .frame import NOTHING, Frame, inside, pairs
+from .frame import NOTHING, Frame
 from .logit import TARGET, Interval, beyond, logit
-from .meter import Errors, Readings, Scores, one_after_the_other, split_errors
+from .meter import GROWTH, Errors, Meter, Readings, Scores, one_after_the_other, split_errors
 from .reading import Values
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
-BATCH = 2**15  # scores asked for between two looks at what is known
-CAREFUL = 64  # columns up to which each is tested for adding anything to those before it
 MAX_REASKS = 20  # rounds of asking saturated scores again, each at a fraction of the scale
 GOOD_ENOUGH = 0.8, 1.15
 OUTLIER = 2.5  # times sqrt(n): a score that much less certain than its n neighbours would spoil them, so is asked again
 
 
 @dataclass(frozen=True)
-class ValueMeter:
+class ValueMeter(Meter):
     """Measures scores of one head through value answers, with key tokens of length `rho` and query tokens of `kappa`.
 
     `keys` and `queries` are the frames in which it measures best; `frame(Q)` is one for a subspace.
@@ -47,7 +45,7 @@ class ValueMeter:
     shift: float = 0.0  # how far the origin was moved,
     clutter: float = 0.0  # and how large the terms are that cancel there
 
-    def at(self, rho: float, kappa: float) -> ValueMeter:
+    def at(self, rho: float, kappa: float) -> Self:
         return replace(self, rho=rho, kappa=kappa)
 
     @property
@@ -61,17 +59,13 @@ class ValueMeter:
         return self.key_bias_error / self.kappa
 
     @property
-    def careful(self) -> int:
-        return CAREFUL
+    def axis(self) -> np.ndarray:
+        return self.values.v
 
-    @property
-    def batch(self) -> int:
-        return BATCH
-
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> ValueMeter:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
         """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`.
 
-        They grow by `growth` at most: scores that are all but zero say nothing about the ones to come. A scale that is
+        They grow by `GROWTH` at most: scores that are all but zero say nothing about the ones to come. A scale that is
         good enough stays: an error of the key bias cancels better between columns of the same scale.
         """
         rms = self.rho * self.kappa * float(np.sqrt(np.mean(scores**2)))
@@ -79,10 +73,10 @@ class ValueMeter:
             return self
         if GOOD_ENOUGH[0] * TARGET <= rms <= GOOD_ENOUGH[1] * TARGET:
             return self
-        factor = growth if growth * rms < TARGET else TARGET / rms
+        factor = GROWTH if GROWTH * rms < TARGET else TARGET / rms
         return self.at(self.rho, min(self.kappa * factor, max(self.kappa, self.oracle.reach - self.rho)))
 
-    def suited(self, keys: np.ndarray) -> ValueMeter:
+    def suited(self, keys: np.ndarray) -> Self:
         """The meter with its lever shortened, if need be, to what these keys see of the key bias."""
         if self.key_bias is None:
             return self
@@ -90,23 +84,11 @@ class ValueMeter:
         rho = min(self.rho, 1.0 / seen) if seen > 0 else self.rho
         return self.at(rho, min(self.kappa * self.rho / rho, self.oracle.reach - rho))
 
-    def sharper(self) -> ValueMeter:
-        """The same meter: a real number says all it can at once."""
-        return self
-
     def likely(self, noise: float) -> float:
         """Rounding errors are no adversaries: a sum of d of them stays far below its bound. A tolerance may be one."""
         if not self.oracle.exact:
             return noise
         return noise * min(1.0, 4 / np.sqrt(self.oracle.dim))
-
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Two keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
-        return pairs(self.values.v, A, rng)
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
-        return inside(self.values.v, Q, rng, exact)
 
     def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
@@ -124,7 +106,7 @@ class ValueMeter:
             t[part], lo[part], hi[part] = ((end - offset) / scale for end in logits)
             if self.splits and A.ndim == 2:
                 joint.append(self.errors(q, keys, logits, shrunk).over(scale))
-        return Scores(t, lo, hi, one_after_the_other(joint) if joint else None)
+        return Scores(t, lo, hi, one_after_the_other(joint) if joint else None, self.drift, self.rounding)
 
     @property
     def splits(self) -> bool:

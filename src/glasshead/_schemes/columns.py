@@ -1,44 +1,23 @@
-"""Columns of W that were begun: scores with the first few keys are known."""
+"""Columns of W, measured a few at a time; some are only begun: scores with the first few keys are known."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 
 import numpy as np
 
-from .._meters import Errors, Frame, Meter, Scores, measured_together, one_after_the_other, side_by_side
-
-
-@dataclass(frozen=True)
-class Begun:
-    """Scores of some columns with the first `keys` keys, and the meter that measured them."""
-
-    scores: Scores
-    meter: Meter
-
-    def __len__(self) -> int:
-        return len(self.scores.t)
-
-    @property
-    def keys(self) -> int:
-        return self.scores.t.shape[1]
-
-    def __getitem__(self, columns: slice) -> Begun:
-        t, lo, hi, joint = self.scores.t, self.scores.lo, self.scores.hi, self.scores.joint
-        if joint is not None:
-            joint = replace(joint, own=joint.own[columns], shared=joint.shared[:, columns])
-        return Begun(Scores(t[columns], lo[columns], hi[columns], joint), self.meter)
+from .._meters import Errors, Frame, Meter, Scores, one_after_the_other, side_by_side
 
 
 class Columns:
     """`W b` for the first query directions of a meter, as scores against all of its keys."""
 
     def __init__(self, meter: Meter):
-        d = meter.oracle.dim
+        d = meter.dim
         self.meter = meter
         self.scores, self.drift = np.empty((0, d)), np.empty(0)
         self.errors: list[Errors] = []
-        self.measured_by: list[Meter] = []  # one per column: the scale changes on the way
+        self.roundings: list[tuple[Callable[[float], float], int]] = []  # with how many columns each: scales change
         self.Y = np.empty((d, 0))  # the columns themselves,
         self.basis = np.empty((d, 0))  # an orthonormal basis of them, grown one by one,
         self.keys_on_basis = np.empty((d, 0))  # and what each key sees of it
@@ -70,17 +49,17 @@ class Columns:
 
     def error_through(self, queries: Frame | None) -> float:
         """The same without the drift; of W itself once all columns are there and `queries` are given."""
-        each = {id(meter): meter.rounding(self.W_norm) for meter in self.measured_by}
-        rounding = np.sqrt(self.meter.oracle.dim) * np.linalg.norm([each[id(meter)] for meter in self.measured_by])
+        each = [np.full(count, rounding(self.W_norm)) for rounding, count in self.roundings]
+        rounding = np.sqrt(self.meter.dim) * np.linalg.norm(np.concatenate([*each, np.empty(0)]))
         keys, gain = self.meter.keys, 1.0 if queries is None else queries.gain
         errors = one_after_the_other(self.errors).through(keys, queries) if self.errors else 0.0
         return float(gain * keys.gain * rounding + errors)
 
-    def measure(self, count: int, begun: Begun | None = None) -> None:
+    def measure(self, count: int, begun: Scores | None = None) -> None:
         """The next `count` columns, after those begun before, which are completed."""
         self._add(self.begin(count, len(self.meter.keys), begun))
 
-    def begin(self, count: int, keys: int, begun: Begun | None = None) -> Begun:
+    def begin(self, count: int, keys: int, begun: Scores | None = None) -> Scores:
         """Scores of the first few keys with the next `count` columns, after those begun before, which are completed.
 
         All of it in one go: a meter that asks in rounds takes no more of them than for either.
@@ -88,18 +67,17 @@ class Columns:
         meter, start = self.meter, len(self)
         K, B = meter.keys.vectors, meter.queries.vectors
         if begun is None:
-            return Begun(meter.columns(B[start : start + count], K[:keys]), meter)
-        ready = start + len(begun)
-        blocks = [(B[start:ready], K[begun.keys :]), (B[ready : ready + count], K[:keys])]
-        measured = measured_together(meter, blocks)
-        self._add(begun, Begun(next(measured), meter))
-        return Begun(next(measured), meter)
+            return meter.columns(B[start : start + count], K[:keys])
+        ready, seen = start + len(begun), begun.t.shape[1]
+        measured = meter.blocks([(B[start:ready], K[seen:]), (B[ready : ready + count], K[:keys])])
+        self._add(begun, next(measured))
+        return next(measured)
 
-    def _add(self, *parts: Begun) -> None:
+    def _add(self, *parts: Scores) -> None:
         """Columns of which all scores are known, part by part."""
         if len(parts[0]) == 0:
             return
-        scores = np.concatenate([part.scores.t for part in parts], axis=1)
+        scores = np.concatenate([part.t for part in parts], axis=1)
         new = self.meter.keys.inverse @ scores.T
         self.Y = np.c_[self.Y, new]
         for column in new.T:
@@ -111,10 +89,10 @@ class Columns:
         fresh = self.basis[:, self.keys_on_basis.shape[1] :]
         self.keys_on_basis = np.c_[self.keys_on_basis, self.meter.keys.vectors @ fresh]
         self.scores = np.concatenate([self.scores, scores])
-        self.errors.append(side_by_side([part.scores.errors for part in parts]))
-        worst = max((part.meter for part in parts), key=lambda meter: meter.rounding(self.W_norm))
-        self.measured_by += [worst] * len(scores)
-        self.drift = np.append(self.drift, np.full(len(scores), max(part.meter.drift for part in parts)))
+        self.errors.append(side_by_side([part.errors for part in parts]))
+        worst = max((part.rounding for part in parts), key=lambda rounding: rounding(self.W_norm))
+        self.roundings.append((worst, len(scores)))
+        self.drift = np.append(self.drift, np.full(len(scores), max(part.drift for part in parts)))
 
     def span(self) -> tuple[np.ndarray, np.ndarray]:
         """An orthonormal basis of the columns and their singular values, down to their error."""

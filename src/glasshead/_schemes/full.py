@@ -9,19 +9,23 @@ import numpy as np
 
 from .._errors import BudgetExceeded
 from .._linalg import numerical_rank
-from .._meters import Meter, one_after_the_other
+from .._meters import Frame, Meter, one_after_the_other
 from .._models import Attention
 
 
 @dataclass(frozen=True)
 class Measured:
-    """`W = left @ right` (or `left` alone), its rank, and `||W_hat - W||_F <= bound` with the given confidence."""
+    """`W = left @ right` (or `left` alone), its rank, and `||W_hat - W||_F <= bound` with the given confidence.
+
+    `inside` has the keys that the later columns were measured with, where these lie in the span of the first ones.
+    """
 
     left: np.ndarray
     right: np.ndarray | None
     rank: int
     bound: float
     confidence: float = 1.0
+    inside: Frame | None = None
 
     @property
     def W(self) -> np.ndarray:
@@ -45,6 +49,8 @@ def from_matrix(W: np.ndarray, bound: float, rank: int) -> Measured:
 
 TUNING = 4  # columns after which the scale is settled, where a column has enough scores to tell
 ENOUGH = 8
+BATCH = 2**15  # scores asked for between two looks at what is known,
+BATCH_IN_ROUNDS = 2**18  # and where the number of rounds counts more than what a budget that ends it makes known
 
 
 def full(meter: Meter) -> Measured:
@@ -53,22 +59,22 @@ def full(meter: Meter) -> Measured:
     scores = np.empty((len(queries), len(keys)))
     drift = np.empty(len(queries))
     errors = []
-    meters = [meter]
-    for part in blocks(len(queries), max(1, meter.batch // len(keys))):
+    roundings = []
+    for part in blocks(len(queries), max(1, (BATCH_IN_ROUNDS if meter.in_rounds else BATCH) // len(keys))):
         try:
             block = meter.columns(queries.vectors[part], keys.vectors)
         except BudgetExceeded as error:
             error.known |= {"b": queries.vectors[: part.start], "W_b": scores[: part.start] @ keys.inverse.T}
             error.needed = (len(queries) - part.start) * len(keys)
             raise
-        scores[part], drift[part] = block.t, meter.drift
+        scores[part], drift[part] = block.t, block.drift
+        roundings.append(block.rounding)
         errors.append(block.errors)
         if part.start == 0 and len(keys) >= ENOUGH:
             meter = meter.tuned(block.t, block.halfwidth)
-            meters.append(meter)
     W = keys.inverse @ scores.T @ queries.inverse.T
     # W = K^-1 T B^-T: errors of the scores grow by the two gains; one that all columns share lands along B^-1 1.
-    rounding = max(m.rounding(float(np.linalg.norm(W))) for m in meters) * np.sqrt(scores.size)
+    rounding = max(rounding(float(np.linalg.norm(W))) for rounding in roundings) * np.sqrt(scores.size)
     shared = float(np.linalg.norm(queries.inverse @ drift)) if np.isfinite(drift).all() else np.inf
     bound = one_after_the_other(errors).through(keys, queries) + keys.gain * queries.gain * rounding + shared
     return from_matrix(W, float(bound), numerical_rank(np.linalg.svd(W, compute_uv=False), len(W), bound))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .._errors import BudgetExceeded
-from .._meters import Meter
-from .columns import Begun, Columns
+from .._meters import Meter, Scores
+from .columns import Columns
 from .full import ENOUGH, TUNING, Measured, from_matrix
 
 LOOKS = 8
@@ -21,18 +21,18 @@ def spread(dim: int, rank: int) -> float:
     return float(HIDES * np.sqrt(dim * (dim - rank)))
 
 
-def news(columns: Columns, begun: Begun) -> tuple[np.ndarray, float]:
+def news(columns: Columns, begun: Scores) -> tuple[np.ndarray, float]:
     """How much of m new columns leaves the span of the k columns before them, given k + m scores of each.
 
     Some m combinations of k + m keys are orthogonal to that span. Returns the singular values of what they see, per
     unit length, and the noise: as many columns are new as there are singular values above it.
     """
-    meter, k, n = begun.meter, len(columns), begun.keys
+    meter, k, n = columns.meter, len(columns), begun.t.shape[1]
     keys, seen = meter.keys.vectors[:n], columns.keys_on_basis[:n]
     mix = np.c_[-solved(seen[:k].T, seen[k:].T).T, np.eye(n - k)]
     mix /= np.linalg.norm(mix @ keys, axis=1, keepdims=True)
-    each = (begun.scores.halfwidth + meter.rounding(columns.W_norm)) @ np.abs(mix).T
-    values = np.linalg.svd(begun.scores.t @ mix.T, compute_uv=False)
+    each = (begun.halfwidth + begun.rounding(columns.W_norm)) @ np.abs(mix).T
+    values = np.linalg.svd(begun.t @ mix.T, compute_uv=False)
     # Errors of m columns do not line up: together they look like sqrt(m) of them, not like m.
     return values, meter.likely(float(np.linalg.norm(each)) / np.sqrt(n - k))
 
@@ -69,9 +69,11 @@ def one_by_one(meter: Meter, W_norm: float, b: np.ndarray, keys: np.ndarray, mix
     """`|a . W b|` for each a that `mix` combines from two keys, and its error."""
     scores = meter.columns(b, keys)
     seen = np.abs(np.einsum("nk,nk->n", mix, scores.t))
-    return seen, np.einsum("nk,nk->n", np.abs(mix), scores.halfwidth + meter.rounding(W_norm) + meter.drift)
+    return seen, np.einsum("nk,nk->n", np.abs(mix), scores.halfwidth + scores.rounding(W_norm) + scores.drift)
 
 
+KNOWN = 64  # columns known for each that is begun at once: so many are tested one by one for adding anything,
+KNOWN_IN_ROUNDS = 1  # or as many again are begun, where one column takes as many rounds as many do
 SHARE = 6  # at most one in so many columns is begun at once: what is begun in vain then stays near a tenth of the rest
 
 
@@ -90,13 +92,13 @@ def low_rank(
         hidden = None if len(s) == rank else look(columns, U, rng, np.inf)[2]
         return inside(columns, U, s, rng, hidden, exact=True)
     except BudgetExceeded as error:
-        k, d = len(columns), meter.oracle.dim
+        k, d = len(columns), meter.dim
         error.known |= {"b": meter.queries.vectors[:k], "W_b": columns.Y.T}
         error.needed = max(error.needed, k * (d - k))  # what is left if the columns seen are all there is
         raise
 
 
-def take(columns: Columns, count: int, begun: Begun | None = None) -> None:
+def take(columns: Columns, count: int, begun: Scores | None = None) -> None:
     before = len(columns)
     columns.measure(count, begun)
     settle(columns, before)
@@ -105,22 +107,23 @@ def take(columns: Columns, count: int, begun: Begun | None = None) -> None:
 def settle(columns: Columns, before: int) -> None:
     """Settle the scale while columns are few: after 4 of them, 8, 16, .."""
     doubled = any(before < TUNING * 2**k <= len(columns) for k in range(4))
-    if doubled and columns.meter.oracle.dim >= ENOUGH:
+    if doubled and columns.meter.dim >= ENOUGH:
         columns.meter = columns.meter.tuned(columns.scores, columns.noise)
 
 
-def at_once(known: int, dim: int, careful: int) -> int:
+def at_once(known: int, meter: Meter) -> int:
     """How many columns to begin at once; those that turn out not to be new were begun in vain."""
-    return min(max(TUNING // careful, 1 + known // careful), max(1, dim // SHARE))
+    each = KNOWN_IN_ROUNDS if meter.in_rounds else KNOWN
+    return min(max(TUNING // each, 1 + known // each), max(1, meter.dim // SHARE))
 
 
 def search(columns: Columns, rng: np.random.Generator, accuracy: float | None) -> float:
     """Columns until nothing of W is left outside their span. Returns a bound on what could still hide there."""
-    d, begun = columns.meter.oracle.dim, None
+    d, begun = columns.meter.dim, None
     while True:
         before = len(columns)
         k = before + (len(begun) if begun else 0)
-        ahead = at_once(k, d, columns.meter.careful)
+        ahead = at_once(k, columns.meter)
         if (d - k) ** 2 <= ahead * (k + ahead) + 2 * LOOKS:  # stopping would save less than asking whether to stop
             take(columns, d - k, begun)
             return 0.0
@@ -154,13 +157,13 @@ def inside(
     meter = meter.suited(frame.vectors).tuned(frame.vectors @ Y)
     block = meter.columns(queries.vectors[k:], frame.vectors)
     coordinates = np.concatenate([U.T @ Y, U.T @ frame.inverse @ block.t.T], axis=1)
-    each = np.sqrt(block.t.size) * meter.rounding(columns.W_norm) + np.sqrt(len(block.t)) * meter.drift
+    each = np.sqrt(block.t.size) * block.rounding(columns.W_norm) + np.sqrt(len(block.t)) * block.drift
     inner = block.errors.through(frame) + frame.gain * each
     # What lies outside is missing, and is seen by keys that reach outside as well.
     stray = 1 + frame.gain * float(np.linalg.norm(frame.vectors - frame.vectors @ U @ U.T))
     outside = shared_with(coordinates[:, :k], coordinates[:, k:], error, inner) if hidden is None else hidden
     bound = queries.gain * (np.hypot(error, inner) + stray * outside)
-    return Measured(U, coordinates @ queries.inverse.T, r, float(bound), confidence)
+    return Measured(U, coordinates @ queries.inverse.T, r, float(bound), confidence, frame)
 
 
 def shared_with(measured: np.ndarray, others: np.ndarray, error: float, inner: float) -> float:

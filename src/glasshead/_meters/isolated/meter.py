@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from dataclasses import dataclass, replace
+from typing import NoReturn, Self
 
 import numpy as np
 
 from ..._errors import Evidence
-from ..._oracles import Oracle, Wrapper
+from ..._oracles import Oracle
 from ..._types import Float
-from ..frame import Frame, cone, inside, pairs
+from ..frame import Frame, cone
 from ..logit import TARGET, Interval, beyond, logit
-from ..meter import Scores
-from ..value import BATCH, BLOCK_BYTES, CAREFUL, GOOD_ENOUGH, MAX_REASKS
+from ..meter import GROWTH, Meter, Scores
+from ..value import BLOCK_BYTES, GOOD_ENOUGH, MAX_REASKS
 from .room import Queries, Room, make_queries, tokens
 from .two_tokens import SAFETY, Box
 
@@ -69,74 +69,38 @@ class Reading:
         self.box.refuse("the box is not a sum of attention heads that can be told apart", evidence)
 
 
-class Restricted(Wrapper):
-    """The box as a scheme sees it: of the dimension of the keys that it may use."""
-
-    dim = 0  # type: ignore[assignment]
-
-    def __init__(self, inner: Oracle, dim: int):
-        super().__init__(inner)
-        self.dim = dim
-
-
 @dataclass(frozen=True)
-class IsolatedHead(Reading):
+class IsolatedHead(Reading, Meter):
     """Measures scores of head `h` with keys that no other head answers to, of length `rho` over sqrt(m)."""
 
-    oracle: Oracle
     keys: Frame
+    queries: Frame
     asked: Queries
     rho: float = 1.0
     kappa: float = 1.0
     biased: bool = True
-    frames: list[Frame] = field(default_factory=list)  # those handed out, for who wants to know what a scheme measured
 
     @property
-    def queries(self) -> Frame:
-        return self.asked.frame
+    def oracle(self) -> Oracle:
+        return self.box.oracle
 
     @property
-    def values(self) -> Float[np.ndarray, " m"]:
+    def axis(self) -> Float[np.ndarray, " m"]:
         """The head's v, as far as these keys see it."""
-        return self.room.reach[self.h] * np.eye(self.oracle.dim)[0]
+        return self.room.reach[self.h] * np.eye(self.dim)[0]
 
-    @property
-    def drift(self) -> float:
-        return 0.0
-
-    @property
-    def careful(self) -> int:
-        return CAREFUL
-
-    @property
-    def batch(self) -> int:
-        return BATCH
-
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> IsolatedHead:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
         """The meter with keys as long as scores like these ask for; the query tokens stay."""
         rms = self.rho * float(np.sqrt(np.mean(scores**2)))
         if np.linalg.norm(scores) <= np.linalg.norm(noise):
             return self
         if GOOD_ENOUGH[0] * TARGET <= rms <= GOOD_ENOUGH[1] * TARGET:
             return self
-        factor = growth if growth * rms < TARGET else TARGET / rms
+        factor = GROWTH if GROWTH * rms < TARGET else TARGET / rms
         return replace(self, rho=min(self.rho * factor, self.oracle.reach / 4))
-
-    def suited(self, keys: np.ndarray) -> IsolatedHead:
-        return self
-
-    def sharper(self) -> IsolatedHead:
-        return self
 
     def likely(self, noise: float) -> float:
         return noise if not self.oracle.exact else noise * min(1.0, 4 / np.sqrt(self.box.dim))
-
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        return pairs(self.values, A, rng)
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        self.frames.append(inside(self.values, Q, rng, exact))
-        return self.frames[-1]
 
     def columns(self, B: Float[np.ndarray, "p m"], A: Float[np.ndarray, "*p n m"]) -> Scores:
         """`a^T M b` for query directions b and key directions a, both in m coordinates."""
@@ -154,17 +118,15 @@ class IsolatedHead(Reading):
             keys = (A if A.ndim == 2 else A[part]) @ alone.T
             logits = self.logits(q, self.rho * beta[:, None, None] * np.broadcast_to(keys, (len(q), n, self.box.dim)))
             t[part], lo[part], hi[part] = (end / self.rho for end in logits)
-        return Scores(t, lo, hi)
+        return Scores(t, lo, hi, rounding=self.rounding)
 
     def rounding(self, W_norm: float) -> float:
         """How much rounding inside the box can move a score of unit vectors: both tokens against `W q + key_bias`."""
-        ratio = self.kappa * self.oracle.dim / self.rho  # of the lengths of query token and key
-        return (
-            2 * SAFETY * np.sqrt(self.box.dim) * self.oracle.roundoff * W_norm * (1 + ratio) / np.sqrt(self.oracle.dim)
-        )
+        ratio = self.kappa * self.dim / self.rho  # of the lengths of query token and key
+        return 2 * SAFETY * np.sqrt(self.box.dim) * self.oracle.roundoff * W_norm * (1 + ratio) / np.sqrt(self.dim)
 
 
 def isolated(box: Box, room: Room, h: int, rng: np.random.Generator) -> IsolatedHead:
     m = box.dim - len(room.values) + 1
-    oracle = Restricted(box.oracle, m)
-    return IsolatedHead(box, room, h, oracle, cone(np.eye(m)[0], rng), make_queries(box.dim, m, rng))
+    keys, asked = cone(np.eye(m)[0], rng), make_queries(box.dim, m, rng)
+    return IsolatedHead(box, room, h, keys, asked.frame, asked)

@@ -120,5 +120,5 @@ def lengths(meter: IsolatedHead, sizes: Sizes) -> tuple[float, float]:
 
 def at(meter: IsolatedHead, key: float, token: float) -> IsolatedHead:
     """All queries of the frame have `beta = 1/sqrt(m)` and a token part of `sqrt(1 - 1/m)`."""
-    m = meter.oracle.dim
+    m = meter.dim
     return replace(meter, rho=key * np.sqrt(m), kappa=token / np.sqrt(max(1, m - 1)))
