@@ -71,7 +71,8 @@ def polished_row(s, c, y, t, values_known: bool) -> tuple[np.ndarray, np.ndarray
         return by_score if values_known else np.hstack([by_score, weight])
 
     start = s if values_known else np.concatenate([s, c])
-    found = least_squares(residual, start, jacobian, method="lm", xtol=EXACT, ftol=EXACT, gtol=EXACT)
+    stop = {"xtol": EXACT, "ftol": EXACT, "gtol": EXACT}
+    found = least_squares(residual, start, jacobian, method="lm", **stop)  # type: ignore[arg-type]
     return unpack(found.x)
 
 
