@@ -5,8 +5,8 @@ import pytest
 
 import glasshead as gh
 from glasshead._learners.heads.saturated import jumps
-from glasshead._learners.heads.saturated.circle import Circle, Saturated
-from glasshead._meters.isolated.two_tokens import open_box
+from glasshead._learners.heads.saturated.circle import KeyCircle, Saturated
+from glasshead._meters.isolated.two_tokens import read_head_sum
 
 from .layers import errors, layer, learned
 
@@ -15,10 +15,10 @@ from .layers import errors, layer, learned
 def test_every_head_jumps_once(dim, heads):
     target, rng = layer(dim, heads, 2), np.random.default_rng(0)
     oracle = gh.ValueOracle(target)
-    circle = Circle(Saturated(open_box(oracle, rng), rng.standard_normal(dim)), rng)
+    circle = KeyCircle(Saturated(read_head_sum(oracle, rng), rng.standard_normal(dim)), rng)
     before = oracle.queries
     found = jumps.find_jumps(circle, rng)
-    keys = target.keys_against(circle.face.q[None])[:, 0]
+    keys = target.keys_against(circle.saturated.q[None])[:, 0]
     true = np.sort(np.arctan2(-keys @ circle.frame[0], keys @ circle.frame[1]) % np.pi)
     assert len(found) == heads
     assert all(jump.lo <= angle <= jump.hi for jump, angle in zip(found, true, strict=True))

@@ -2,10 +2,10 @@
 
 from .meter import SATURATED as SATURATED
 from .meter import IsolatedHead as IsolatedHead
-from .meter import isolated as isolated
+from .meter import isolated_meter as isolated_meter
 from .room import HeadValues as HeadValues
-from .room import Room as Room
-from .room import make_room as make_room
+from .room import ValueSpace as ValueSpace
+from .room import value_space as value_space
 from .two_tokens import SAFETY as SAFETY
-from .two_tokens import Box as Box
-from .two_tokens import open_box as open_box
+from .two_tokens import HeadSum as HeadSum
+from .two_tokens import read_head_sum as read_head_sum

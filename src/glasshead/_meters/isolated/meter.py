@@ -14,8 +14,8 @@ from ..frame import Frame, cone
 from ..logit import TARGET, Interval, beyond, logit
 from ..meter import GROWTH, Meter, Scores
 from ..value import BLOCK_BYTES, GOOD_ENOUGH, MAX_REASKS
-from .room import Queries, Room, make_queries, tokens
-from .two_tokens import SAFETY, Box
+from .room import Queries, ValueSpace, make_queries, tokens
+from .two_tokens import SAFETY, HeadSum
 
 SATURATED = 6.0  # a score beyond this is asked again with a shorter key: its error would spoil its column
 
@@ -24,8 +24,8 @@ SATURATED = 6.0  # a score beyond this is asked again with a shorter key: its er
 class Reading:
     """Reads `z.k_h` from `y = sigma(z.k_h) z.v_h`, for keys z orthogonal to the values of all heads but h."""
 
-    box: Box
-    room: Room
+    box: HeadSum
+    space: ValueSpace
     h: int
 
     def logits(self, q: Float[np.ndarray, "p d"], keys: Float[np.ndarray, "p n d"]) -> Interval:
@@ -46,13 +46,13 @@ class Reading:
     def read(self, q: Float[np.ndarray, "p d"], keys: Float[np.ndarray, "p n d"]) -> Interval:
         """The logit that each key gains over the query token, and its interval."""
         p, n, d = keys.shape
-        sent, y = self.box.ask(keys.reshape(p * n, d), np.repeat(q, n, axis=0))
+        sent, y = self.box.read(keys.reshape(p * n, d), np.repeat(q, n, axis=0))
         swing = sent @ self.box.total  # of head h alone, for these keys, and better known than its v
         flip = np.where(swing < 0, -1.0, 1.0)
-        z, leak = np.linalg.norm(sent, axis=1), self.room.leak
-        noise = self.box.noise(z, np.repeat(np.linalg.norm(q, axis=1), n)) + z * leak
-        rounding = SAFETY * np.sqrt(d) * self.box.oracle.roundoff * np.linalg.norm(self.room.values.v[self.h])
-        interval, impossible = logit(y * flip, swing * flip, noise, z * (leak + rounding))
+        z, crosstalk = np.linalg.norm(sent, axis=1), self.space.crosstalk
+        noise = self.box.noise(z, np.repeat(np.linalg.norm(q, axis=1), n)) + z * crosstalk
+        rounding = SAFETY * np.sqrt(d) * self.box.oracle.roundoff * np.linalg.norm(self.space.values.v[self.h])
+        interval, impossible = logit(y * flip, swing * flip, noise, z * (crosstalk + rounding))
         if impossible.any():
             where = np.flatnonzero(impossible)[0]
             self.refuse(q[where // n], sent[where], f"one that asks for a weight of {y[where] / swing[where]:.6g}")
@@ -87,7 +87,7 @@ class IsolatedHead(Reading, Meter):
     @property
     def axis(self) -> Float[np.ndarray, " m"]:
         """The head's v, as far as these keys see it."""
-        return self.room.reach[self.h] * np.eye(self.dim)[0]
+        return self.space.gains[self.h] * np.eye(self.dim)[0]
 
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
         """The meter with keys as long as scores like these ask for; the query tokens stay."""
@@ -111,7 +111,7 @@ class IsolatedHead(Reading, Meter):
         n = A.shape[-2]
         t, lo, hi = np.empty((3, len(x), n))
         width = max(1, BLOCK_BYTES // max(1, 16 * n * self.box.dim))
-        alone = self.room.alone(self.h)
+        alone = self.space.complement(self.h)
         for start in range(0, len(x) if n else 0, width):
             part = slice(start, min(len(x), start + width))
             q, beta = tokens(x[part], self.kappa)
@@ -126,7 +126,7 @@ class IsolatedHead(Reading, Meter):
         return 2 * SAFETY * np.sqrt(self.box.dim) * self.oracle.roundoff * W_norm * (1 + ratio) / np.sqrt(self.dim)
 
 
-def isolated(box: Box, room: Room, h: int, rng: np.random.Generator) -> IsolatedHead:
-    m = box.dim - len(room.values) + 1
+def isolated_meter(box: HeadSum, space: ValueSpace, h: int, rng: np.random.Generator) -> IsolatedHead:
+    m = box.dim - len(space.values) + 1
     keys, asked = cone(np.eye(m)[0], rng), make_queries(box.dim, m, rng)
-    return IsolatedHead(box, room, h, keys, asked.frame, asked)
+    return IsolatedHead(box, space, h, keys, asked.frame, asked)

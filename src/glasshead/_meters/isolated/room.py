@@ -28,7 +28,7 @@ PARALLEL = 1e7  # the condition of the values beyond which one head is another's
 
 
 @dataclass(frozen=True)
-class Room:
+class ValueSpace:
     """The space that values leave.
 
     `unseen`, orthonormal, is orthogonal to every v: such keys change no value and can be used to steer. `lights[h]` is
@@ -36,19 +36,19 @@ class Room:
     """
 
     values: HeadValues
-    unseen: Float[np.ndarray, "d n"]
-    lights: Float[np.ndarray, "H d"]
-    reach: Float[np.ndarray, " H"]
+    kernel: Float[np.ndarray, "d n"]
+    duals: Float[np.ndarray, "H d"]
+    gains: Float[np.ndarray, " H"]
 
     @property
-    def leak(self) -> float:
+    def crosstalk(self) -> float:
         """What a unit key meant for one head may show of the others, since their v are not quite known."""
         heads, d = self.values.v.shape
         return float(3 * np.linalg.norm(self.values.error) / np.sqrt(d)) if heads > 1 else 0.0
 
-    def alone(self, h: int) -> Float[np.ndarray, "d m"]:
+    def complement(self, h: int) -> Float[np.ndarray, "d m"]:
         """An orthonormal basis of the keys that only head h answers to; the first one lights it, the others steer."""
-        return np.c_[self.lights[h], self.unseen]
+        return np.c_[self.duals[h], self.kernel]
 
     def others(self, h: int) -> Float[np.ndarray, "d m"]:
         """An orthonormal basis of all that is left: the span of the other heads' values."""
@@ -56,7 +56,7 @@ class Room:
         return np.linalg.qr((rest / np.linalg.norm(rest, axis=1, keepdims=True)).T)[0]
 
 
-def make_room(values: HeadValues) -> Room:
+def value_space(values: HeadValues) -> ValueSpace:
     v = values.v
     heads, d = v.shape
     if heads > max(1, d - 2):
@@ -67,7 +67,7 @@ def make_room(values: HeadValues) -> Room:
         refuse_parallel(s[0] / s[heads - 1])
     dual = (basis[:heads].T / s) @ left.T
     length = np.linalg.norm(dual, axis=0)
-    return Room(values, basis[heads:].T, (dual / length).T, size / length)
+    return ValueSpace(values, basis[heads:].T, (dual / length).T, size / length)
 
 
 def refuse_crowd(values: HeadValues, dim: int) -> NoReturn:

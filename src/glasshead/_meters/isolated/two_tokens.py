@@ -22,7 +22,7 @@ SAFETY = 4.0  # times the usual rounding error of a dot product: nothing here is
 
 
 @dataclass(frozen=True)
-class Box:
+class HeadSum:
     """The box, its bias and the sum of all v. `loud` is the length of all v together, once these are known.
 
     A head that takes the mean of the tokens is left out of all of it once it is found: `mean` is its v, `unsure` how
@@ -32,9 +32,9 @@ class Box:
     oracle: Oracle
     bias: float
     total: Float[np.ndarray, " d"]
-    loud: float = 0.0
+    v_norm: float = 0.0
     mean: Float[np.ndarray, " d"] | None = None
-    unsure: float = 0.0
+    mean_error: float = 0.0
 
     @property
     def dim(self) -> int:
@@ -44,7 +44,7 @@ class Box:
         """The tokens as the box gets them: a float32 box rounds them, and what was asked is what counts."""
         return tokens.astype(np.float32).astype(np.float64) if self.oracle.roundoff >= SINGLE else tokens
 
-    def ask(
+    def read(
         self, Z: Float[np.ndarray, "n d"], q: Float[np.ndarray, "*n d"], copies: int = 1
     ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
         """The keys z that were really sent, and `sum_h sigma(z.k_h) z.v_h` for each; one q for all, or one for each.
@@ -61,9 +61,9 @@ class Box:
             answers = answers - (last + copies / (copies + 1) * sent) @ self.mean
         return sent, answers
 
-    def without(self, mean: Float[np.ndarray, " d"], unsure: float) -> Box:
+    def without_mean_head(self, mean: Float[np.ndarray, " d"], mean_error: float) -> HeadSum:
         """The box less a head that takes the mean, with this v."""
-        return replace(self, total=self.total - mean, mean=mean, unsure=unsure)
+        return replace(self, total=self.total - mean, mean=mean, mean_error=mean_error)
 
     def check_lengths(self, X: np.ndarray) -> None:
         limit = self.oracle.max_norm
@@ -81,19 +81,19 @@ class Box:
 
     def noise(self, z: np.ndarray | float, q: np.ndarray | float) -> np.ndarray:
         """How far such an answer may be off for keys and queries of these lengths: the promise, and rounding."""
-        u, size = 2 * SAFETY * self.oracle.roundoff, (z + 2 * q) * self.loud
+        u, size = 2 * SAFETY * self.oracle.roundoff, (z + 2 * q) * self.v_norm
         promise = (2 * self.oracle.tolerance + self.oracle.rtol * (size + abs(self.bias))) / (1 - self.oracle.rtol)
-        return np.asarray(promise + u * (size + abs(self.bias)) + self.unsure * z)
+        return np.asarray(promise + u * (size + abs(self.bias)) + self.mean_error * z)
 
 
-def open_box(oracle: Oracle, rng: np.random.Generator) -> Box:
+def read_head_sum(oracle: Oracle, rng: np.random.Generator) -> HeadSum:
     """The bias from the zero token, the sum of all v from d long ones: d + 1 queries."""
     d, reach = oracle.dim, oracle.reach / 2
     zero = np.asarray(oracle(np.zeros((1, 1, d))))
     if zero.ndim != 1:
         raise ValueError(f"expected one number per answer, got answers of shape {zero.shape[1:]}")
     frame = random_rotation(d, rng)
-    box = Box(oracle, float(zero[0]), np.zeros(d))
+    box = HeadSum(oracle, float(zero[0]), np.zeros(d))
     tokens = box.sent(reach * frame)
     answers = oracle(tokens[:, None]) - zero[0]
     if oracle.roundoff >= NARROW:
@@ -106,4 +106,4 @@ def open_box(oracle: Oracle, rng: np.random.Generator) -> Box:
     total = np.linalg.solve(tokens / reach, answers / reach)
     if not np.isfinite(total).all():
         raise NotIdentifiable("the sum of all v is not finite")
-    return Box(oracle, float(zero[0]), total)
+    return HeadSum(oracle, float(zero[0]), total)

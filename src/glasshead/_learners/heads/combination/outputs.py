@@ -10,13 +10,13 @@ from ...._learned import Promise
 from ...._oracles import Oracle, Wrapper
 from ...._types import Float
 
-QUERIES = 6
-SHARE = 0.25  # of the longest token: these only have to be long enough to stand above every bias
+SIZE_QUERIES = 6
+SIZE_SHARE = 0.25  # of the longest token: these only have to be long enough to stand above every bias
 GARBAGE = 2.0**10  # roundings of the largest output: an output no larger than that may consist of nothing else
 
 
 @dataclass(frozen=True)
-class Sizes:
+class OutputSizes:
     """The bias, and what a few queries added to it per unit of the tokens' length: `moved` is a row for each."""
 
     bias: Float[np.ndarray, " k"]
@@ -30,18 +30,18 @@ class Sizes:
         return np.where(size > GARBAGE * self.roundoff * size.max(), size, 0.0)
 
 
-def read_sizes(oracle: Oracle, rng: np.random.Generator) -> Sizes:
+def read_sizes(oracle: Oracle, rng: np.random.Generator) -> OutputSizes:
     """Two tokens a query: the values of all heads may add up to 0, and then one token alone says nothing."""
     oracle.stage = "reading the size of every output"
-    length = SHARE * oracle.reach
-    X = rng.standard_normal((QUERIES, 2, oracle.dim))
+    length = SIZE_SHARE * oracle.reach
+    X = rng.standard_normal((SIZE_QUERIES, 2, oracle.dim))
     X *= length / np.linalg.norm(X, axis=2, keepdims=True)
     bias = np.asarray(oracle(np.zeros((1, 1, oracle.dim))))[0]
-    return Sizes(bias, (np.asarray(oracle(X)) - bias) / length, oracle.roundoff)
+    return OutputSizes(bias, (np.asarray(oracle(X)) - bias) / length, oracle.roundoff)
 
 
-DRAWS = 16  # of weights, to choose from: outputs that are alike may cancel in some of them
-MOST = 0.5  # the largest rtol that is handed on: no heads are recovered with less
+WEIGHT_DRAWS = 16  # of weights, to choose from: outputs that are alike may cancel in some of them
+LARGEST_RTOL = 0.5  # the largest rtol that is handed on: no heads are recovered with less
 
 
 class Combined(Wrapper):
@@ -50,34 +50,34 @@ class Combined(Wrapper):
     tolerance = 0.0  # type: ignore[assignment]
     rtol = 0.0  # type: ignore[assignment]
 
-    def __init__(self, inner: Oracle, weights: Float[np.ndarray, " k"], sizes: Sizes):
+    def __init__(self, inner: Oracle, weights: Float[np.ndarray, " k"], sizes: OutputSizes):
         super().__init__(inner)
         self.weights = weights
         # Errors of all outputs may add up where their values cancel, so a relative promise is worth less. What the
         # bias has of it does not grow with the tokens.
         absolute = np.abs(weights)
         self.tolerance = float(inner.tolerance * absolute.sum() + inner.rtol * absolute @ np.abs(sizes.bias))
-        self.rtol = min(MOST, inner.rtol * cancelled(weights, sizes)) if inner.rtol else 0.0
+        self.rtol = min(LARGEST_RTOL, inner.rtol * cancelled(weights, sizes)) if inner.rtol else 0.0
 
         self.size = float(np.abs(sizes.moved @ weights).max())
 
     def __call__(self, X):
         return np.asarray(self.inner(X)) @ self.weights
 
-    def promise(self, sizes: Sizes) -> Promise:
+    def promise(self, sizes: OutputSizes) -> Promise:
         """What was promised for the combination, in the unit of every output: all that heads may be held to."""
         unit = sizes.each / self.size if self.size > 0 else 0 * sizes.each
         return Promise(np.maximum(self.inner.tolerance, self.tolerance * unit), self.rtol)
 
 
-def cancelled(weights: np.ndarray, sizes: Sizes) -> float:
+def cancelled(weights: np.ndarray, sizes: OutputSizes) -> float:
     """How many times larger the outputs are than their combination, typically."""
     apart, together = np.abs(sizes.moved) @ np.abs(weights), sizes.moved @ weights
     size = float(np.linalg.norm(together))
     return float(np.linalg.norm(apart)) / size if size > 0 else 1.0
 
 
-def generic_weights(sizes: Sizes, tolerance: float, rng: np.random.Generator) -> Float[np.ndarray, " k"]:
+def generic_weights(sizes: OutputSizes, tolerance: float, rng: np.random.Generator) -> Float[np.ndarray, " k"]:
     """Weights that make every output count alike, whatever its unit; of a few draws the one that cancels least.
 
     No head with values in any output has none in such a combination, unless by accident. Under a constant tolerance
@@ -85,5 +85,5 @@ def generic_weights(sizes: Sizes, tolerance: float, rng: np.random.Generator) ->
     """
     size = sizes.each if tolerance == 0 else np.where(sizes.each > 0, sizes.each.max(), 0.0)
     unit = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0) / np.sqrt(max(1, np.count_nonzero(size)))
-    draws = unit * rng.uniform(0.5, 1.5, (DRAWS, len(unit))) * rng.choice([-1.0, 1.0], (DRAWS, len(unit)))
+    draws = unit * rng.uniform(0.5, 1.5, (WEIGHT_DRAWS, len(unit))) * rng.choice([-1.0, 1.0], (WEIGHT_DRAWS, len(unit)))
     return min(draws, key=lambda weights: cancelled(weights, sizes))

@@ -14,28 +14,30 @@ from ...._meters import Frame, IsolatedHead
 from ...._schemes import Measured, full, low_rank
 from ...._types import Float
 
-BADLY = 30.0  # times the error of a measured column: what the others may inherit
-MOST = 3
-FAINT = 1e6  # where singular values spread that far the last ones are hardly more than error, and no query shows them
+AMPLIFIED = 30.0  # times the error of a measured column: what the others may inherit
+MORE_COLUMNS = 3
+ILL_CONDITIONED = (
+    1e6  # where singular values spread that far the last ones are hardly more than error, and no query shows them
+)
 
 
-def inherited(inner: Float[np.ndarray, "r m"], measured: Float[np.ndarray, "r k"]) -> float:
+def amplification(inner: Float[np.ndarray, "r m"], measured: Float[np.ndarray, "r k"]) -> float:
     """By how much the errors of measured columns grow in the others, combinations of them, in the root mean square."""
     mixed = np.linalg.lstsq(measured, inner, rcond=None)[0]
     return float(np.linalg.norm(mixed) / np.sqrt(inner.shape[1]))
 
 
-def strengthened(
+def read_more_columns(
     meter: IsolatedHead, U: Float[np.ndarray, "m r"], inner: Float[np.ndarray, "r m"], frame: Frame
 ) -> tuple[np.ndarray, np.ndarray]:
     """The factors of `U @ inner` with a better column space; `frame` has the keys that saw all but r columns."""
     r = U.shape[1]
-    if np.linalg.cond(inner) > FAINT:
+    if np.linalg.cond(inner) > ILL_CONDITIONED:
         return U, inner
     first = inner @ meter.queries.vectors[:r].T
     columns = U @ first
-    for _ in range(MOST):
-        if inherited(inner, U.T @ columns) <= BADLY:
+    for _ in range(MORE_COLUMNS):
+        if amplification(inner, U.T @ columns) <= AMPLIFIED:
             break
         weak = np.linalg.svd(U.T @ columns)[0][:, -1]
         b = np.linalg.lstsq(inner, weak, rcond=None)[0]
@@ -51,11 +53,11 @@ def strengthened(
     return better, np.linalg.solve(frame.vectors @ better, seen)
 
 
-SMALL = 2  # up to this many keys no rank could save a query
+FULL_UP_TO = 2  # up to this many keys no rank could save a query
 
 
 @dataclass(frozen=True)
-class Part:
+class ProjectedHead:
     """`E^T [kappa W, key_bias] = U R` for the keys E that only this head answers to; R in d + 1 coordinates."""
 
     meter: IsolatedHead
@@ -68,20 +70,22 @@ class Part:
         return self.U @ (self.R @ np.append(q / self.meter.kappa, 1.0))
 
 
-def read_part(meter: IsolatedHead, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> Part:
+def read_projected(
+    meter: IsolatedHead, rng: np.random.Generator, rank: int | None, accuracy: float | None
+) -> ProjectedHead:
     """A square piece by a scheme, then the other query directions with as few keys as its rank allows."""
-    found = scheme(meter, rng, rank, accuracy)
+    found = read_square(meter, rng, rank, accuracy)
     U, inner = in_factors(found)
     if found.inside is not None:
-        U, inner = strengthened(meter, U, inner, found.inside)
+        U, inner = read_more_columns(meter, U, inner, found.inside)
     meter = meter.tuned(found.W @ meter.queries.vectors.T) if found.rank else meter
     x = meter.asked.rest
-    if leaves(meter, U, found, x, rng):
+    if find_columns_outside(meter, U, found, x, rng):
         seen = meter.keys.inverse @ meter.against(x, meter.keys.vectors).t.T
         U, inner, seen = extended(U, inner, seen)
     else:
-        seen = inside_span(meter, U, x, rng)
-    return Part(meter, U, inner @ meter.asked.lift.T + without_bias(seen, inner[:, 0], x), found.confidence)
+        seen = read_in_span(meter, U, x, rng)
+    return ProjectedHead(meter, U, inner @ meter.asked.lift.T + without_bias(seen, inner[:, 0], x), found.confidence)
 
 
 def without_bias(seen: np.ndarray, bias: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -93,7 +97,9 @@ def without_bias(seen: np.ndarray, bias: np.ndarray, x: np.ndarray) -> np.ndarra
     return ((seen - np.outer(bias, beta)) / alone) @ tokens
 
 
-def leaves(meter: IsolatedHead, U: np.ndarray, found: Measured, x: np.ndarray, rng: np.random.Generator) -> bool:
+def find_columns_outside(
+    meter: IsolatedHead, U: np.ndarray, found: Measured, x: np.ndarray, rng: np.random.Generator
+) -> bool:
     """Whether the other columns leave the span of `U`: a random mixture of them does if any does."""
     m = len(U)
     if U.shape[1] >= m:
@@ -117,11 +123,11 @@ def extended(U: np.ndarray, inner: np.ndarray, seen: np.ndarray) -> tuple[np.nda
     return wide, np.pad(inner, ((0, wide.shape[1] - len(inner)), (0, 0))), wide.T @ seen
 
 
-def scheme(meter: IsolatedHead, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> Measured:
+def read_square(meter: IsolatedHead, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> Measured:
     m = meter.dim
     # The key bias may lie outside the columns of W: one more.
     columns = None if rank is None else rank + 1
-    if m <= SMALL or (columns is not None and columns >= m):
+    if m <= FULL_UP_TO or (columns is not None and columns >= m):
         return full(meter)
     return low_rank(meter, rng, columns, None if accuracy is None else accuracy * meter.kappa)
 
@@ -133,7 +139,7 @@ def in_factors(found: Measured) -> tuple[np.ndarray, np.ndarray]:
     return U[:, : found.rank], s[: found.rank, None] * Vt[: found.rank]
 
 
-def inside_span(meter: IsolatedHead, U: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def read_in_span(meter: IsolatedHead, U: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """What lies in the span of `U` for query directions `x`."""
     if U.shape[1] == 0:
         return np.zeros((0, len(x)))

@@ -12,17 +12,17 @@ from typing import NoReturn
 import numpy as np
 
 from ...._errors import Evidence
-from .circle import WIDTH, Circle, Piece, Start
+from .circle import PIECE_WIDTH, KeyCircle, Piece, PieceStart
 
-TOGETHER = 1e-3  # over the number of heads squared: jumps closer than that are met once in six thousand circles
-FINEST = 1e-7
-SMEARED = 0.3  # the widest angle over which one head may turn on
-ROUNDS = 200
-MANY = 4  # times the dimension: more jumps than that are no heads that anybody could tell apart
+JUMP_SEPARATION = 1e-3  # over the number of heads squared: jumps closer than that are met once in six thousand circles
+FINEST_ANGLE = 1e-7
+WIDEST_JUMP = 0.3  # the widest angle over which one head may turn on
+BISECTIONS = 200
+JUMPS_PER_DIM = 4  # times the dimension: more jumps than that are no heads that anybody could tell apart
 
 
 @dataclass(frozen=True)
-class Gap:
+class Bracket:
     """Two neighbouring angles with different pieces: at least one jump lies between them."""
 
     lo: float
@@ -40,22 +40,22 @@ class Gap:
         return (self.lo + self.hi) / 2
 
 
-def find_jumps(circle: Circle, rng: np.random.Generator) -> list[Gap]:
+def find_jumps(circle: KeyCircle, rng: np.random.Generator) -> list[Bracket]:
     """One narrow gap around every jump of a half circle, in order: some 17 queries per head."""
-    first = circle.pieces([Start(0.0, float(circle(np.zeros(1))[0]), WIDTH)])[0] or circle.refuse(0.0)
-    gaps = still_open(circle, [Gap(0.0, first, np.pi, circle.opposite(first))])
-    for _ in range(ROUNDS):
-        resolution = max(FINEST, TOGETHER / max(2, len(gaps)) ** 2)
+    first = circle.read_pieces([PieceStart(0.0, float(circle(np.zeros(1))[0]), PIECE_WIDTH)])[0] or circle.refuse(0.0)
+    gaps = with_jumps(circle, [Bracket(0.0, first, np.pi, circle.opposite(first))])
+    for _ in range(BISECTIONS):
+        resolution = max(FINEST_ANGLE, JUMP_SEPARATION / max(2, len(gaps)) ** 2)
         wide = [gap for gap in gaps if gap.width > resolution and not gap.smeared]
         if not wide:
-            return apart(circle, sorted(gaps, key=lambda gap: gap.angle))
-        gaps = [gap for gap in gaps if gap not in wide] + halved(circle, wide, rng)
-        if len(gaps) > MANY * circle.face.box.dim:
-            refuse_many(circle, len(gaps))
-    return refuse_many(circle, len(gaps))
+            return separated(circle, sorted(gaps, key=lambda gap: gap.angle))
+        gaps = [gap for gap in gaps if gap not in wide] + read_halves(circle, wide, rng)
+        if len(gaps) > JUMPS_PER_DIM * circle.saturated.box.dim:
+            refuse_jump_count(circle, len(gaps))
+    return refuse_jump_count(circle, len(gaps))
 
 
-def apart(circle: Circle, jumps: list[Gap]) -> list[Gap]:
+def separated(circle: KeyCircle, jumps: list[Bracket]) -> list[Bracket]:
     """Jumps that touch each other are one that is smeared out: the keys do not saturate the heads."""
     for one, other in itertools.pairwise(jumps):
         if other.lo <= one.hi:
@@ -63,11 +63,11 @@ def apart(circle: Circle, jumps: list[Gap]) -> list[Gap]:
     return jumps
 
 
-def still_open(circle: Circle, gaps: list[Gap]) -> list[Gap]:
-    return [gap for gap in gaps if not circle.alike(gap.left, gap.right, gap.lo, gap.hi)]
+def with_jumps(circle: KeyCircle, gaps: list[Bracket]) -> list[Bracket]:
+    return [gap for gap in gaps if not circle.agree(gap.left, gap.right, gap.lo, gap.hi)]
 
 
-def halved(circle: Circle, gaps: list[Gap], rng: np.random.Generator) -> list[Gap]:
+def read_halves(circle: KeyCircle, gaps: list[Bracket], rng: np.random.Generator) -> list[Bracket]:
     """Every gap looked into once: what is left of it, or two gaps with a new piece between them."""
     # Not quite in the middle: two pieces may cross there, and then it would be the wrong place for ever.
     angles = np.array([gap.lo + gap.width * rng.uniform(0.45, 0.55) for gap in gaps])
@@ -77,28 +77,28 @@ def halved(circle: Circle, gaps: list[Gap], rng: np.random.Generator) -> list[Ga
         if left and right:
             found.append(gap)
         elif left:
-            found.append(Gap(theta, gap.left.widened(theta, y), gap.hi, gap.right))
+            found.append(Bracket(theta, gap.left.widened(theta, y), gap.hi, gap.right))
         elif right:
-            found.append(Gap(gap.lo, gap.left, theta, gap.right.widened(theta, y)))
+            found.append(Bracket(gap.lo, gap.left, theta, gap.right.widened(theta, y)))
         else:
-            between.append((gap, Start(theta, y, min(WIDTH, gap.width / 20))))
-    middles = circle.pieces([start for _, start in between])
+            between.append((gap, PieceStart(theta, y, min(PIECE_WIDTH, gap.width / 20))))
+    middles = circle.read_pieces([start for _, start in between])
     for (gap, start), middle in zip(between, middles, strict=True):
         if middle is not None:
-            found += [Gap(gap.lo, gap.left, start.theta, middle), Gap(start.theta, middle, gap.hi, gap.right)]
-        elif gap.width > SMEARED:
+            found += [Bracket(gap.lo, gap.left, start.theta, middle), Bracket(start.theta, middle, gap.hi, gap.right)]
+        elif gap.width > WIDEST_JUMP:
             circle.refuse(start.theta)
         else:
             found.append(replace(gap, smeared=True))
-    return still_open(circle, found)
+    return with_jumps(circle, found)
 
 
-def refuse_many(circle: Circle, count: int) -> NoReturn:
-    key = circle.face.length * circle.points(np.array([1.0]))[0]
+def refuse_jump_count(circle: KeyCircle, count: int) -> NoReturn:
+    key = circle.saturated.length * circle.points(np.array([1.0]))[0]
     evidence = Evidence(
         "on a half circle of very long keys every head jumps once",
-        np.stack([key + circle.face.q, circle.face.q]),
-        f"expected at most {MANY * circle.face.box.dim} jumps",
+        np.stack([key + circle.saturated.q, circle.saturated.q]),
+        f"expected at most {JUMPS_PER_DIM * circle.saturated.box.dim} jumps",
         f"{count} and no end",
     )
-    circle.face.box.refuse("the box is not a sum of attention heads", evidence)
+    circle.saturated.box.refuse("the box is not a sum of attention heads", evidence)

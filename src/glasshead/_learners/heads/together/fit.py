@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...._meters import SAFETY, Box
+from ...._meters import SAFETY, HeadSum
 from ...._types import Float
 from .levenberg import levenberg
 
@@ -33,29 +33,29 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Even:
+class EvenPart:
     """G of the box at one query token. `loud` is how much heads usually answer per length of a saturating key."""
 
-    box: Box
+    box: HeadSum
     q: Float[np.ndarray, " d"]
-    loud: float
+    gain: float
 
     def __call__(self, Z: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
         """The keys as they were sent, and G there."""
-        sent, y = self.box.ask(Z, self.q)
+        sent, y = self.box.read(Z, self.q)
         return sent, y - 0.5 * sent @ self.box.total
 
     def noise(self, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """How far answers to such keys may be off: the promise, and rounding."""
         box, oracle = self.box, self.box.oracle
-        size = abs(box.bias) + abs(float(self.q @ box.total)) + np.linalg.norm(Z, axis=1) * self.loud
+        size = abs(box.bias) + abs(float(self.q @ box.total)) + np.linalg.norm(Z, axis=1) * self.gain
         return 2 * oracle.tolerance + (2 * oracle.rtol + SAFETY * np.sqrt(box.dim) * oracle.roundoff) * size
 
-    def at(self, q: Float[np.ndarray, " d"]) -> Even:
+    def at(self, q: Float[np.ndarray, " d"]) -> EvenPart:
         return replace(self, q=q)
 
 
-def fitted(
+def fitted_pairs(
     pairs: Pairs,
     Z: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
@@ -72,19 +72,19 @@ def fitted(
         return weight * (y - unpack(x)(Z))
 
     def jacobian(x: np.ndarray) -> np.ndarray:
-        return weight[:, None] * derivatives(unpack(x), Z)
+        return weight[:, None] * pair_jacobian(unpack(x), Z)
 
     x, left = levenberg(residual, jacobian, np.concatenate([pairs.K.ravel(), pairs.V.ravel()]), enough)
     return unpack(x), left
 
 
-def derivatives(pairs: Pairs, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
+def pair_jacobian(pairs: Pairs, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
     """Of G, by all keys and then by all values."""
     parts = pairs.by_keys(Z), 0.5 * pairs.gates(Z)
     return np.concatenate([(part[:, :, None] * Z[:, None]).reshape(len(Z), -1) for part in parts], axis=1)
 
 
-def with_values(
+def with_best_values(
     K: Float[np.ndarray, "H d"],
     Z: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],

@@ -9,45 +9,50 @@ import numpy as np
 from ...._checks import checked_heads
 from ...._errors import BudgetExceeded, GlassheadError, NotConverged, TargetMismatch
 from ...._learned import CONFIDENCE, LearnedMultiHead
-from ...._meters import Box, open_box
+from ...._meters import HeadSum, read_head_sum
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
 from ...._types import Float
-from .columns import Columns
-from .fit import Even, Pairs, fitted
-from .plane import WRONG, enough, more, off
-from .starts import few_in_a_plane, in_a_plane, on_a_circle
-from .turns import Turned, turned
+from .columns import ColumnReader
+from .fit import EvenPart, Pairs, fitted_pairs
+from .plane import WRONG, allowed_misfit, read_around, read_misfit
+from .starts import find_few_in_plane, find_in_plane, find_on_circle
+from .turns import Oriented, find_orientation
 
-NOTHING = 1e-8  # of the key: a key bias, if there is none
+NO_KEY_BIAS = 1e-8  # of the key: a key bias, if there is none
 
 
-def assembled(
-    face: Even, pairs: Pairs, values: Turned, W: Float[np.ndarray, "H d d"], ranks: list[int], accuracy: float | None
+def from_pairs(
+    even: EvenPart,
+    pairs: Pairs,
+    values: Oriented,
+    W: Float[np.ndarray, "H d d"],
+    ranks: list[int],
+    accuracy: float | None,
 ) -> LearnedMultiHead:
-    biases = pairs.K - W @ face.q
-    size = np.linalg.norm(pairs.K, axis=1) + np.linalg.norm(W @ face.q, axis=1)
-    biased = bool((np.linalg.norm(biases, axis=1) > NOTHING * size).any())
+    biases = pairs.K - W @ even.q
+    size = np.linalg.norm(pairs.K, axis=1) + np.linalg.norm(W @ even.q, axis=1)
+    biased = bool((np.linalg.norm(biases, axis=1) > NO_KEY_BIAS * size).any())
     heads, found = [], []
-    for sign, V in ((1.0, values.ahead), (-1.0, values.back)):
+    for sign, V in ((1.0, values.positive), (-1.0, values.negative)):
         for h in np.flatnonzero(V.any(axis=1)):
             heads.append(Attention(sign * W[h], V[h], key_bias=sign * biases[h] if biased else None))
             found.append(ranks[h])
     if values.mean.any():
         heads.append(Attention(np.zeros_like(W[0]), values.mean))
         found.append(0)
-    model = MultiHead(heads, bias=face.box.bias)
-    return LearnedMultiHead(model, tuple(found), CONFIDENCE, words(model), accuracy)
+    model = MultiHead(heads, bias=even.box.bias)
+    return LearnedMultiHead(model, tuple(found), CONFIDENCE, sentence_together(model), accuracy)
 
 
-def words(model: MultiHead) -> str:
+def sentence_together(model: MultiHead) -> str:
     biases = " and ".join(["key biases"] * model.has_key_bias + ["a bias"] * bool(np.any(model.bias))) or "no bias"
     heads = "1 head" if len(model.heads) == 1 else f"{len(model.heads)} heads"
     return f"{heads} with {biases}, solved for together, since they cannot be told apart one by one"
 
 
 PRECISE = 1e-13  # of fresh answers: fine as it is
-SURPLUS = 1.25  # questions for each unknown, where all are solved for at once
+PAIRS_SURPLUS = 1.25  # questions for each unknown, where all are solved for at once
 
 
 def learn_joint(
@@ -55,20 +60,22 @@ def learn_joint(
 ) -> LearnedMultiHead:
     """All heads of a sum of them, whatever their values and however many there are in so few dimensions."""
     oracle.stage = "reading the sum of all v"
-    box = open_box(oracle, rng)
+    box = read_head_sum(oracle, rng)
     try:
-        return first_that_fits(box, rng, rank, accuracy)
+        return learn_from_starts(box, rng, rank, accuracy)
     except BudgetExceeded as error:
         error.known = {"bias": box.bias, "v_sum": box.total} | error.known
         raise
 
 
-def first_that_fits(box: Box, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> LearnedMultiHead:
+def learn_from_starts(
+    box: HeadSum, rng: np.random.Generator, rank: int | None, accuracy: float | None
+) -> LearnedMultiHead:
     """The heads of the first start that explain fresh answers."""
     failed: GlassheadError | None = None
-    for start in (few_in_a_plane, few_in_a_plane, on_a_circle, in_a_plane):
+    for start in (find_few_in_plane, find_few_in_plane, find_on_circle, find_in_plane):
         try:
-            found = learned(*start(box, rng), rng, rank, accuracy)
+            found = learn_from_pairs(*start(box, rng), rng, rank, accuracy)
             check = checked_heads(box.oracle, found, rng)
             if check.evidence is None:
                 return replace(found, check=check)
@@ -81,29 +88,31 @@ def first_that_fits(box: Box, rng: np.random.Generator, rank: int | None, accura
     raise failed
 
 
-def learned(face: Even, pairs: Pairs, length: float, rng, rank: int | None, accuracy: float | None) -> LearnedMultiHead:
-    face.box.oracle.stage = f"solving for {len(pairs)} heads at once"
-    pairs = real(precise(face, pairs, length, rng))
-    face.box.oracle.stage = f"reading W of {len(pairs)} heads at once"
-    columns = Columns(face, pairs, rng, rank)
-    W = columns.all()
-    face.box.oracle.stage = "telling which way heads are turned"
-    return assembled(face, pairs, turned(face, pairs, length, rng), W, columns.ranks, accuracy)
+def learn_from_pairs(
+    even: EvenPart, pairs: Pairs, length: float, rng, rank: int | None, accuracy: float | None
+) -> LearnedMultiHead:
+    even.box.oracle.stage = f"solving for {len(pairs)} heads at once"
+    pairs = refuse_empty(read_precise(even, pairs, length, rng))
+    even.box.oracle.stage = f"reading W of {len(pairs)} heads at once"
+    columns = ColumnReader(even, pairs, rng, rank)
+    W = columns.read_all()
+    even.box.oracle.stage = "telling which way heads are turned"
+    return from_pairs(even, pairs, find_orientation(even, pairs, length, rng), W, columns.ranks, accuracy)
 
 
-def precise(face: Even, pairs: Pairs, length: float, rng: np.random.Generator) -> Pairs:
+def read_precise(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator) -> Pairs:
     """The pairs, solved for once more from keys in all directions where that helps; they explain fresh answers."""
-    each = round(SURPLUS * face.box.dim) + 1
+    each = round(PAIRS_SURPLUS * even.box.dim) + 1
     for _ in range(2):
-        if off(face, pairs, length, rng) <= PRECISE:
+        if read_misfit(even, pairs, length, rng) <= PRECISE:
             return pairs
-        pairs, _ = fitted(pairs, *more(face, pairs, length, each, rng), PRECISE)
-    if off(face, pairs, length, rng) > WRONG + enough(face, length):
+        pairs, _ = fitted_pairs(pairs, *read_around(even, pairs, length, each, rng), PRECISE)
+    if read_misfit(even, pairs, length, rng) > WRONG + allowed_misfit(even, length):
         raise NotConverged("the heads that some keys show do not explain the others")
     return pairs
 
 
-def real(pairs: Pairs) -> Pairs:
+def refuse_empty(pairs: Pairs) -> Pairs:
     """The pairs, where each of them is a head: one without a key or a value is what a fit may end with elsewhere."""
     sizes = np.linalg.norm([pairs.K, pairs.V], axis=2)
     if not (np.isfinite(sizes) & (sizes > 0)).all():

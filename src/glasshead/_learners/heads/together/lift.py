@@ -11,43 +11,45 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...._errors import NotConverged
-from ...._meters import Box
+from ...._meters import HeadSum
 from ...._types import Float
-from .fit import Even, Pairs
+from .fit import EvenPart, Pairs
 from .levenberg import levenberg
 from .plane import SPREAD, Plane, around, points
 
-MOVE = 0.5, 0.05, 0.005  # of a unit of score, for the largest key: how far keys go in the other direction
-EACH, SPARE = 1, 4  # questions for each head and kind, and beyond
+SHIFTS = 0.5, 0.05, 0.005  # of a unit of score, for the largest key: how far keys go in the other direction
+SHIFT_EACH, SHIFT_SPARE = 1, 4  # questions for each head and kind, and beyond
 
 
-def lifted(plane: Plane, flat: Pairs, rest: Float[np.ndarray, "n d"], enough: float) -> Pairs:
+def read_outside_plane(plane: Plane, flat: Pairs, rest: Float[np.ndarray, "n d"], enough: float) -> Pairs:
     """The pairs in d coordinates, `rest` being the orthonormal directions outside of the plane."""
-    coordinates = [beside(plane, flat, direction, enough) for direction in rest]
+    coordinates = [read_coordinate(plane, flat, direction, enough) for direction in rest]
     K, V = (np.array([pair[i] for pair in coordinates]).reshape(len(rest), len(flat)).T for i in range(2))
     return Pairs(flat.K @ plane.basis + K @ rest, flat.V @ plane.basis + V @ rest)
 
 
-def beside(plane: Plane, flat: Pairs, direction: Float[np.ndarray, " d"], enough: float) -> Float[np.ndarray, "2 H"]:
+def read_coordinate(
+    plane: Plane, flat: Pairs, direction: Float[np.ndarray, " d"], enough: float
+) -> Float[np.ndarray, "2 H"]:
     """What keys and values have along one direction. A key may have far more of it than of the plane: then less far."""
     found = np.zeros((2, len(flat)))
-    for move in MOVE:
+    for move in SHIFTS:
         far = move / float(np.linalg.norm(flat.K, axis=1).max())
-        found, left = solved(Slice(plane, flat, direction, far))
+        found, left = solved_shift(ShiftedPlane(plane, flat, direction, far))
         if left * far <= enough * plane.length:
             break
     return found
 
 
-class Slice:
+class ShiftedPlane:
     """Keys of the plane, moved the same way out of it, in coordinates along it and beyond, and their answers."""
 
     def __init__(self, plane: Plane, flat: Pairs, direction: Float[np.ndarray, " d"], far: float):
         edges, others = (
-            around(flat, EACH, plane.length, plane.rng),
-            points(SPARE, plane.length, len(plane.basis), plane.rng),
+            around(flat, SHIFT_EACH, plane.length, plane.rng),
+            points(SHIFT_SPARE, plane.length, len(plane.basis), plane.rng),
         )
-        sent, self.y = plane.face(np.vstack([edges, others]) @ plane.basis + far * direction)
+        sent, self.y = plane.even(np.vstack([edges, others]) @ plane.basis + far * direction)
         self.Z = np.c_[sent @ plane.basis.T, sent @ direction]
         self.flat, self.far = flat, far
 
@@ -56,7 +58,7 @@ class Slice:
         return Pairs(np.c_[self.flat.K, k], np.c_[self.flat.V, v])
 
 
-def solved(cut: Slice) -> tuple[Float[np.ndarray, "2 H"], float]:
+def solved_shift(cut: ShiftedPlane) -> tuple[Float[np.ndarray, "2 H"], float]:
     """The last coordinate of keys and values, and what is left of the answers, over the move."""
 
     def residual(x: np.ndarray) -> np.ndarray:
@@ -70,13 +72,19 @@ def solved(cut: Slice) -> tuple[Float[np.ndarray, "2 H"], float]:
     return x.reshape(2, -1), left
 
 
-LOOKS = 8  # keys, at each length
-BENT = 0.14, 0.28  # how much of an answer is not doubled with the key: 0 where heads saturate, 1/2 where they are flat
-STEPS = 24
-QUERIES = 0.5, 4.0  # the length of the query token, over that of keys: a short one is better, but needs longer keys
-AT_EASE = 0.1  # of the longest keys: beyond, heads may not be seen saturated at all
-BEYOND = 4.0  # times the length with the loudest answers: there heads are still flat
-FINER, DEPTH = 8.0, 27  # lengths to look at one after the other, and the shortest of all
+LOOK_KEYS = 8  # keys, at each length
+CURVATURE = (
+    0.14,
+    0.28,
+)  # how much of an answer is not doubled with the key: 0 where heads saturate, 1/2 where they are flat
+LENGTH_STEPS = 24
+QUERY_SHARES = (
+    0.5,
+    4.0,
+)  # the length of the query token, over that of keys: a short one is better, but needs longer keys
+SHORT_ENOUGH = 0.1  # of the longest keys: beyond, heads may not be seen saturated at all
+PAST_LARGEST = 4.0  # times the length with the loudest answers: there heads are still flat
+LENGTH_FACTOR, LENGTH_COUNT = 8.0, 27  # lengths to look at one after the other, and the shortest of all
 
 
 class Silent(NotConverged):
@@ -84,23 +92,23 @@ class Silent(NotConverged):
 
 
 @dataclass(frozen=True)
-class Look:
+class LengthLook:
     """What keys of one length show: how much their answers bend, how large these are per length, and their errors."""
 
-    bent: float
-    loud: float
+    curvature: float
+    gain: float
     noise: float
 
     @property
     def clear(self) -> bool:
-        return bool(self.loud > self.noise)
+        return bool(self.gain > self.noise)
 
 
 @dataclass(frozen=True)
-class Looks:
+class GrowingKeys:
     """A query token and keys that grow together, from unit keys."""
 
-    box: Box
+    box: HeadSum
     query: Float[np.ndarray, " d"]
     keys: Float[np.ndarray, "n d"]
 
@@ -108,50 +116,50 @@ class Looks:
     def long(self) -> float:
         return self.box.oracle.reach / (float(np.linalg.norm(self.query)) + SPREAD)
 
-    def face(self, length: float, loud: float) -> Even:
-        return Even(self.box, length * self.query, loud)
+    def even(self, length: float, gain: float) -> EvenPart:
+        return EvenPart(self.box, length * self.query, gain)
 
-    def at(self, length: float) -> Look:
-        face = self.face(length, 0.0)
-        sent, y = face(length * np.vstack([self.keys, 2 * self.keys]))
+    def read_at(self, length: float) -> LengthLook:
+        even = self.even(length, 0.0)
+        sent, y = even(length * np.vstack([self.keys, 2 * self.keys]))
         once, twice = y[: len(self.keys)], y[len(self.keys) :]
         size = float(np.linalg.norm(twice))
-        bent = float(np.linalg.norm(twice - 2 * once)) / size if size > 0 else 0.0
-        return Look(bent, size / (2 * length * np.sqrt(LOOKS)), float(face.noise(sent).max()) / length)
+        curvature = float(np.linalg.norm(twice - 2 * once)) / size if size > 0 else 0.0
+        return LengthLook(curvature, size / (2 * length * np.sqrt(LOOK_KEYS)), float(even.noise(sent).max()) / length)
 
-    def search(self) -> tuple[float, Look]:
+    def find_length(self) -> tuple[float, LengthLook]:
         """The length at which answers bend as they should, or the longest."""
-        length, look = self.long, self.at(self.long)
-        short, long = length * FINER**-DEPTH, length
-        if not look.clear or look.bent >= BENT[0]:
+        length, look = self.long, self.read_at(self.long)
+        short, long = length * LENGTH_FACTOR**-LENGTH_COUNT, length
+        if not look.clear or look.curvature >= CURVATURE[0]:
             return length, look
-        for _ in range(STEPS):
+        for _ in range(LENGTH_STEPS):
             length = float(np.sqrt(short * long))
-            look = self.at(length)
-            if look.clear and BENT[0] <= look.bent <= BENT[1]:
+            look = self.read_at(length)
+            if look.clear and CURVATURE[0] <= look.curvature <= CURVATURE[1]:
                 break
-            short, long = (short, length) if look.clear and look.bent < BENT[0] else (length, long)
+            short, long = (short, length) if look.clear and look.curvature < CURVATURE[0] else (length, long)
         return length, look
 
-    def scan(self) -> tuple[float, Look]:
+    def find_largest(self) -> tuple[float, LengthLook]:
         """The length with the loudest answers: heads that cancel wherever they saturate show nowhere else."""
-        lengths = self.long * FINER ** -np.arange(DEPTH)
-        seen = [self.at(length) for length in lengths]
-        best = int(np.argmax([look.loud * look.clear for look in seen]))
-        return float(min(BEYOND * lengths[best], self.long)), seen[best]
+        lengths = self.long * LENGTH_FACTOR ** -np.arange(LENGTH_COUNT)
+        seen = [self.read_at(length) for length in lengths]
+        best = int(np.argmax([look.gain * look.clear for look in seen]))
+        return float(min(PAST_LARGEST * lengths[best], self.long)), seen[best]
 
 
-def suited(box: Box, rng: np.random.Generator) -> tuple[Even, float]:
+def find_even_part(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, float]:
     """A query token, and the usual length of keys to ask about beside it."""
-    directions = rng.standard_normal((LOOKS + 1, box.dim))
+    directions = rng.standard_normal((LOOK_KEYS + 1, box.dim))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    looks = [Looks(box, query * directions[0], directions[1:]) for query in QUERIES]
-    length, look = looks[0].search()
-    if look.clear and length <= AT_EASE * looks[0].long:
-        return looks[0].face(length, look.loud), length
-    length, look = looks[1].search()
+    looks = [GrowingKeys(box, query * directions[0], directions[1:]) for query in QUERY_SHARES]
+    length, look = looks[0].find_length()
+    if look.clear and length <= SHORT_ENOUGH * looks[0].long:
+        return looks[0].even(length, look.gain), length
+    length, look = looks[1].find_length()
     if not look.clear:
-        length, look = looks[1].scan()
+        length, look = looks[1].find_largest()
     if not look.clear:
         raise Silent("no head prefers any token to another, as far as any tokens show")
-    return looks[1].face(length, look.loud), length
+    return looks[1].even(length, look.gain), length

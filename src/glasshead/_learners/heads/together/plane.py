@@ -10,28 +10,28 @@ from __future__ import annotations
 import numpy as np
 
 from ...._types import Float
-from .fit import Even, Pairs, derivatives, fitted, with_values
+from .fit import EvenPart, Pairs, fitted_pairs, pair_jacobian, with_best_values
 
-PER_HEAD, SPARE = 24, 48  # points for each head, and beyond
+POINTS_PER_HEAD, POINTS_SPARE = 24, 48  # points for each head, and beyond
 RENEWED = 4, 14  # heads: fewer need no second look, and more would take too long
-PATIENCE, HOPELESS = 4, 0.6  # heads that, together, leave more than that are none
-ANGLES = 120
-SCALES = 2.0 ** np.arange(-4, 6, 0.5)  # of a key, times the usual length of z
+GREEDY_PATIENCE, NO_PROGRESS = 4, 0.6  # heads that, together, leave more than that are none
+GRID_ANGLES = 120
+GRID_SCALES = 2.0 ** np.arange(-4, 6, 0.5)  # of a key, times the usual length of z
 SPREAD = 4.0  # of the lengths of z, either way
-CHOICES, APART = 6, 0.3  # guesses to try for each new head, and how different they have to be
+GUESSES, GUESSES_APART = 6, 0.3  # guesses to try for each new head, and how different they have to be
 HALF_ON = 2.5  # the largest score of a head that is neither on nor off
-FLAT = 1e-6  # of the product of two squares: a determinant below says that the two columns are one
+COLLINEAR = 1e-6  # of the product of two squares: a determinant below says that the two columns are one
 
 
 class Plane:
     """Points of the plane spanned by two rows, or of the line, and the answers there."""
 
-    def __init__(self, face: Even, basis: Float[np.ndarray, "m d"], length: float, rng: np.random.Generator):
-        self.face, self.basis, self.length, self.rng = face, basis, length, rng
+    def __init__(self, even: EvenPart, basis: Float[np.ndarray, "m d"], length: float, rng: np.random.Generator):
+        self.even, self.basis, self.length, self.rng = even, basis, length, rng
         self.Z, self.y = np.empty((0, len(basis))), np.empty(0)
 
-    def ask(self, count: int) -> None:
-        sent, y = self.face(points(count, self.length, len(self.basis), self.rng) @ self.basis)
+    def read_more(self, count: int) -> None:
+        sent, y = self.even(points(count, self.length, len(self.basis), self.rng) @ self.basis)
         self.Z, self.y = np.vstack([self.Z, sent @ self.basis.T]), np.append(self.y, y)
 
     @property
@@ -60,18 +60,20 @@ def around(pairs: Pairs, each: int, length: float, rng: np.random.Generator) -> 
     return np.vstack([on_edge, points(H * each, length, dim, rng)])
 
 
-def heads_in(plane: Plane, enough: float, most: int, known: Pairs | None = None) -> Pairs | None:
+def find_heads_in(plane: Plane, enough: float, most: int, known: Pairs | None = None) -> Pairs | None:
     """All heads as the plane shows them, or None where so many heads do not explain it; some may be known already."""
     nothing = np.zeros((0, len(plane.basis)))
     found, lefts = Pairs(nothing, nothing) if known is None else known, [1.0]
-    plane.ask(SPARE + PER_HEAD * len(found))
+    plane.read_more(POINTS_SPARE + POINTS_PER_HEAD * len(found))
     while lefts[-1] > enough:
-        if len(found) >= most or (len(lefts) > PATIENCE and lefts[-1] > HOPELESS * lefts[-1 - PATIENCE]):
+        if len(found) >= most or (
+            len(lefts) > GREEDY_PATIENCE and lefts[-1] > NO_PROGRESS * lefts[-1 - GREEDY_PATIENCE]
+        ):
             return None
-        plane.ask(PER_HEAD)
-        found, left = renewed(plane, *one_more(plane, found, enough), enough)
+        plane.read_more(POINTS_PER_HEAD)
+        found, left = renewed(plane, *with_one_more(plane, found, enough), enough)
         lefts.append(left)
-    return thinned(plane, found, enough)
+    return without_spare(plane, found, enough)
 
 
 def renewed(plane: Plane, found: Pairs, left: float, enough: float) -> tuple[Pairs, float]:
@@ -80,19 +82,19 @@ def renewed(plane: Plane, found: Pairs, left: float, enough: float) -> tuple[Pai
         if left <= enough:
             break
         rest = np.delete(np.arange(len(found)), h)
-        pairs, less = one_more(plane, Pairs(found.K[rest], found.V[rest]), enough)
+        pairs, less = with_one_more(plane, Pairs(found.K[rest], found.V[rest]), enough)
         if less < left:
             found, left = pairs, less
     return found, left
 
 
-def one_more(plane: Plane, found: Pairs, enough: float) -> tuple[Pairs, float]:
+def with_one_more(plane: Plane, found: Pairs, enough: float) -> tuple[Pairs, float]:
     """The heads with another one, of several guesses the one that leaves least."""
     Z, y, weight = plane.Z, plane.y, plane.weight
     best, least = found, np.inf
-    for key in guesses(plane, found):
-        pairs = with_values(np.vstack([found.K, key]), Z, y, weight)
-        pairs, left = fitted(pairs, Z, y, weight, enough)
+    for key in key_guesses(plane, found):
+        pairs = with_best_values(np.vstack([found.K, key]), Z, y, weight)
+        pairs, left = fitted_pairs(pairs, Z, y, weight, enough)
         if left < least:
             best, least = pairs, left
         if least <= enough:
@@ -100,10 +102,10 @@ def one_more(plane: Plane, found: Pairs, enough: float) -> tuple[Pairs, float]:
     return best, least
 
 
-def guesses(plane: Plane, found: Pairs) -> list[np.ndarray]:
+def key_guesses(plane: Plane, found: Pairs) -> list[np.ndarray]:
     """Keys of the grid, those first whose gate explains most of what is left once the others may move."""
-    Z, weight, keys = plane.Z, plane.weight, grid(plane)
-    tangent = np.linalg.qr(weight[:, None] * derivatives(found, Z))[0]
+    Z, weight, keys = plane.Z, plane.weight, key_grid(plane)
+    tangent = np.linalg.qr(weight[:, None] * pair_jacobian(found, Z))[0]
 
     def free(M: np.ndarray) -> np.ndarray:
         return M - tangent @ (tangent.T @ M)
@@ -111,25 +113,25 @@ def guesses(plane: Plane, found: Pairs) -> list[np.ndarray]:
     left = free(weight * (plane.y - found(Z)))
     gates = weight[:, None] * np.tanh(Z @ keys.T / 2)
     columns = [free(gates * along[:, None]) for along in Z.T]
-    order = np.argsort(-explained(columns, left))
+    order = np.argsort(-explained_squares(columns, left))
     chosen: list[np.ndarray] = []
     for key in keys[order]:
-        if all(np.linalg.norm(key - other) > APART * np.linalg.norm(key) for other in chosen):
+        if all(np.linalg.norm(key - other) > GUESSES_APART * np.linalg.norm(key) for other in chosen):
             chosen.append(key)
-        if len(chosen) == CHOICES:
+        if len(chosen) == GUESSES:
             break
     return chosen
 
 
-def grid(plane: Plane) -> Float[np.ndarray, "c m"]:
-    sizes = SCALES / plane.length
+def key_grid(plane: Plane) -> Float[np.ndarray, "c m"]:
+    sizes = GRID_SCALES / plane.length
     if len(plane.basis) == 1:
         return sizes[:, None]
-    angles = np.arange(ANGLES) * np.pi / ANGLES
+    angles = np.arange(GRID_ANGLES) * np.pi / GRID_ANGLES
     return (np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, None] * sizes[:, None]).reshape(-1, 2)
 
 
-def explained(columns: list[np.ndarray], left: np.ndarray) -> np.ndarray:
+def explained_squares(columns: list[np.ndarray], left: np.ndarray) -> np.ndarray:
     """By how much one or two columns, for each key, would lessen the sum of squares."""
     first = columns[0]
     aa, al = (first**2).sum(axis=0), first.T @ left
@@ -139,41 +141,41 @@ def explained(columns: list[np.ndarray], left: np.ndarray) -> np.ndarray:
     bb, ab, bl = (second**2).sum(axis=0), (first * second).sum(axis=0), second.T @ left
     det = aa * bb - ab**2
     gain = (bb * al**2 - 2 * ab * al * bl + aa * bl**2) / np.maximum(det, np.finfo(float).tiny)
-    return np.where(det > FLAT * aa * bb, gain, 0.0)
+    return np.where(det > COLLINEAR * aa * bb, gain, 0.0)
 
 
-def thinned(plane: Plane, found: Pairs, enough: float) -> Pairs:
+def without_spare(plane: Plane, found: Pairs, enough: float) -> Pairs:
     """Without the heads that the others can do without: a guess may have been split in two on the way."""
-    loud = np.linalg.norm(found.V, axis=1)
-    for h in np.argsort(loud):
+    gain = np.linalg.norm(found.V, axis=1)
+    for h in np.argsort(gain):
         rest = np.delete(np.arange(len(found)), h)
-        pairs = with_values(found.K[rest], plane.Z, plane.y, plane.weight)
-        fewer, left = fitted(pairs, plane.Z, plane.y, plane.weight, enough)
+        pairs = with_best_values(found.K[rest], plane.Z, plane.y, plane.weight)
+        fewer, left = fitted_pairs(pairs, plane.Z, plane.y, plane.weight, enough)
         if left <= enough:
-            return thinned(plane, fewer, enough)
+            return without_spare(plane, fewer, enough)
     return found
 
 
-FRESH = 2  # questions to check with, for each head and kind
+FRESH_EACH = 2  # questions to check with, for each head and kind
 FOUND = 1e-9  # of the largest answer: a set of heads that explains all but this is the right one
-ERRORS = 30.0  # times the error of an answer, where that is more
+ANSWER_ERRORS = 30.0  # times the error of an answer, where that is more
 WRONG = 1e-7  # of fresh answers: heads that are further off are others
 
 
-def more(face: Even, pairs: Pairs, length: float, each: int, rng: np.random.Generator):
+def read_around(even: EvenPart, pairs: Pairs, length: float, each: int, rng: np.random.Generator):
     """Fresh random keys in all directions, as sent, the answers, and weights that make the largest 1."""
-    Z, y = face(around(pairs, each, length, rng))
+    Z, y = even(around(pairs, each, length, rng))
     weight = 1 / np.linalg.norm(Z, axis=1)
     return Z, y, weight / max(np.abs(weight * pairs(Z)).max(), np.abs(weight * y).max(), np.finfo(float).tiny)
 
 
-def off(face: Even, pairs: Pairs, length: float, rng: np.random.Generator) -> float:
+def read_misfit(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator) -> float:
     """By how much fresh answers differ from those of the pairs, the largest answer being 1."""
-    Z, y, weight = more(face, pairs, length, FRESH, rng)
+    Z, y, weight = read_around(even, pairs, length, FRESH_EACH, rng)
     return float(np.abs(weight * (y - pairs(Z))).max())
 
 
-def enough(face: Even, length: float) -> float:
+def allowed_misfit(even: EvenPart, length: float) -> float:
     """What the right heads may leave of the answers, the largest being 1."""
-    keys = length * np.eye(face.box.dim)[:1]
-    return FOUND + ERRORS * float(face.noise(keys)[0]) / (length * face.loud)
+    keys = length * np.eye(even.box.dim)[:1]
+    return FOUND + ANSWER_ERRORS * float(even.noise(keys)[0]) / (length * even.gain)

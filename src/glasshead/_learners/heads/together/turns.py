@@ -13,77 +13,87 @@ from scipy.special import expit
 
 from ...._errors import NotConverged
 from ...._types import Float
-from .fit import Even, Pairs
+from .fit import EvenPart, Pairs
 from .plane import around, points
 
-COPIES = 2  # of the other token
-MEAN = COPIES / (COPIES + 1)  # the weight that they have in the mean
-SPARE = 8
-SURPLUS = 1.25  # questions for each unknown, where a pair may be two heads
-NOTHING = 1e-7  # of all values: a head that is not there, as far as rounding says
-CLEAR = 1e-6  # of all values: how well turned heads explain what three tokens are answered, per length of the key
-ERRORS = 30.0  # times the error of an answer, where that is more
+TOKEN_COPIES = 2  # of the other token
+MEAN_WEIGHT = TOKEN_COPIES / (TOKEN_COPIES + 1)  # the weight that they have in the mean
+ORIENTATION_SPARE = 8
+OPPOSITE_SURPLUS = 1.25  # questions for each unknown, where a pair may be two heads
+NO_HEAD = 1e-7  # of all values: a head that is not there, as far as rounding says
+ORIENTED = 1e-6  # of all values: how well turned heads explain what three tokens are answered, per length of the key
+ANSWER_ERRORS = 30.0  # times the error of an answer, where that is more
 
 
 @dataclass(frozen=True)
-class Turned:
+class Oriented:
     """The v of every head with key `k_h`, of every one with key `-k_h`, and of the one with key 0."""
 
-    ahead: Float[np.ndarray, "H d"]
-    back: Float[np.ndarray, "H d"]
+    positive: Float[np.ndarray, "H d"]
+    negative: Float[np.ndarray, "H d"]
     mean: Float[np.ndarray, " d"]
 
 
-def turned(face: Even, pairs: Pairs, length: float, rng: np.random.Generator) -> Turned:
+def find_orientation(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator) -> Oriented:
     """A pair is one head, turned one way or the other; or two with opposite scores, whose values differ by its v."""
-    back = -pairs.V * one_way(face, pairs, length, rng)[:, None]
-    if not explains(face, pairs, back, length, rng):
-        back = both_ways(face, pairs, length, rng)
-        if not explains(face, pairs, back, length, rng):
+    negative = -pairs.V * read_signs(even, pairs, length, rng)[:, None]
+    if not check_orientation(even, pairs, negative, length, rng):
+        negative = read_opposite_values(even, pairs, length, rng)
+        if not check_orientation(even, pairs, negative, length, rng):
             raise NotConverged("three tokens are not answered by the heads that two tokens show")
-    ahead, mean = pairs.V + back, face.box.total - (pairs.V + 2 * back).sum(axis=0)
-    error = ERRORS * float(face.noise(length * np.eye(face.box.dim)[:1])[0]) / length
-    least = NOTHING * loudness(face, pairs) + error
-    return Turned(*(np.where(np.linalg.norm(v, axis=-1, keepdims=True) > least, v, 0.0) for v in (ahead, back, mean)))
+    positive, mean = pairs.V + negative, even.box.total - (pairs.V + 2 * negative).sum(axis=0)
+    error = ANSWER_ERRORS * float(even.noise(length * np.eye(even.box.dim)[:1])[0]) / length
+    least = NO_HEAD * sum_of_norms(even, pairs) + error
+    return Oriented(
+        *(np.where(np.linalg.norm(v, axis=-1, keepdims=True) > least, v, 0.0) for v in (positive, negative, mean))
+    )
 
 
-def loudness(face: Even, pairs: Pairs) -> float:
-    return float(np.linalg.norm(pairs.V, axis=1).sum()) + float(np.linalg.norm(face.box.total))
+def sum_of_norms(even: EvenPart, pairs: Pairs) -> float:
+    return float(np.linalg.norm(pairs.V, axis=1).sum()) + float(np.linalg.norm(even.box.total))
 
 
-def one_way(face: Even, pairs: Pairs, length: float, rng: np.random.Generator) -> Float[np.ndarray, " H"]:
+def read_signs(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator) -> Float[np.ndarray, " H"]:
     """1 for every pair that is turned over, 0 for the others; nearest to these where it is neither."""
-    Z, y = face.box.ask(points(len(pairs) + SPARE, length, face.box.dim, rng), face.q, COPIES)
+    Z, y = even.box.read(points(len(pairs) + ORIENTATION_SPARE, length, even.box.dim, rng), even.q, TOKEN_COPIES)
     weight = 1 / np.linalg.norm(Z, axis=1)
-    over = -(gained(pairs, Z) * (Z @ pairs.V.T))
-    left = y - answered(face, pairs, np.zeros_like(pairs.V), Z)
+    over = -(opposite_weights(pairs, Z) * (Z @ pairs.V.T))
+    left = y - predicted_answers(even, pairs, np.zeros_like(pairs.V), Z)
     return np.clip(np.round(np.linalg.lstsq(weight[:, None] * over, weight * left, rcond=None)[0]), 0, 1)
 
 
-def both_ways(face: Even, pairs: Pairs, length: float, rng: np.random.Generator) -> Float[np.ndarray, "H d"]:
+def read_opposite_values(
+    even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator
+) -> Float[np.ndarray, "H d"]:
     """The values of heads with the opposite keys, whatever they are."""
-    each = round(SURPLUS * face.box.dim / 2) + 1
-    Z, y = face.box.ask(around(pairs, each, length, rng), face.q, COPIES)
+    each = round(OPPOSITE_SURPLUS * even.box.dim / 2) + 1
+    Z, y = even.box.read(around(pairs, each, length, rng), even.q, TOKEN_COPIES)
     weight = 1 / np.linalg.norm(Z, axis=1)
-    parts = (gained(pairs, Z)[:, :, None] * Z[:, None]).reshape(len(Z), -1)
-    left = y - answered(face, pairs, np.zeros_like(pairs.V), Z)
+    parts = (opposite_weights(pairs, Z)[:, :, None] * Z[:, None]).reshape(len(Z), -1)
+    left = y - predicted_answers(even, pairs, np.zeros_like(pairs.V), Z)
     return np.linalg.lstsq(weight[:, None] * parts, weight * left, rcond=None)[0].reshape(pairs.V.shape)
 
 
-def gained(pairs: Pairs, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n H"]:
+def opposite_weights(pairs: Pairs, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n H"]:
     """The weight of two opposite heads together, less that of two which take the mean instead."""
     scores = Z @ pairs.K.T
-    return expit(scores + np.log(COPIES)) + expit(-scores + np.log(COPIES)) - 2 * MEAN
+    return expit(scores + np.log(TOKEN_COPIES)) + expit(-scores + np.log(TOKEN_COPIES)) - 2 * MEAN_WEIGHT
 
 
-def answered(face: Even, pairs: Pairs, back: Float[np.ndarray, "H d"], Z: Float[np.ndarray, "n d"]) -> np.ndarray:
+def predicted_answers(
+    even: EvenPart, pairs: Pairs, negative: Float[np.ndarray, "H d"], Z: Float[np.ndarray, "n d"]
+) -> np.ndarray:
     """What three tokens should be answered: all values as if by the mean, and what each head makes of its own."""
-    own = (expit(Z @ pairs.K.T + np.log(COPIES)) - MEAN) * (Z @ pairs.V.T)
-    return MEAN * Z @ face.box.total + own.sum(axis=1) + (gained(pairs, Z) * (Z @ back.T)).sum(axis=1)
+    own = (expit(Z @ pairs.K.T + np.log(TOKEN_COPIES)) - MEAN_WEIGHT) * (Z @ pairs.V.T)
+    return (
+        MEAN_WEIGHT * Z @ even.box.total + own.sum(axis=1) + (opposite_weights(pairs, Z) * (Z @ negative.T)).sum(axis=1)
+    )
 
 
-def explains(face: Even, pairs: Pairs, back: np.ndarray, length: float, rng: np.random.Generator) -> bool:
-    Z, y = face.box.ask(points(SPARE, length, face.box.dim, rng), face.q, COPIES)
-    off = np.abs(y - answered(face, pairs, back, Z))
-    allowed = CLEAR * np.linalg.norm(Z, axis=1) * loudness(face, pairs) + ERRORS * face.noise(Z)
-    return bool((off <= allowed).all())
+def check_orientation(
+    even: EvenPart, pairs: Pairs, negative: np.ndarray, length: float, rng: np.random.Generator
+) -> bool:
+    Z, y = even.box.read(points(ORIENTATION_SPARE, length, even.box.dim, rng), even.q, TOKEN_COPIES)
+    read_misfit = np.abs(y - predicted_answers(even, pairs, negative, Z))
+    allowed = ORIENTED * np.linalg.norm(Z, axis=1) * sum_of_norms(even, pairs) + ANSWER_ERRORS * even.noise(Z)
+    return bool((read_misfit <= allowed).all())
