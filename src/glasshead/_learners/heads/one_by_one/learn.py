@@ -1,4 +1,9 @@
-"""From `[kappa W, key_bias]` in two factors to a head."""
+"""Heads one by one: the whole way from a box to every head.
+
+The jumps of a circle give the number of heads and their values (`saturated`), a meter for each its scale (`meters`),
+isolated keys most of its matrix (`projection`), steered keys the rest (`steering`); two factors make a head. Where a
+circle met two jumps as one the values contradict each other, or one head is none: then another circle is tried.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +15,16 @@ from ...._errors import BudgetExceeded, NotConverged, TargetMismatch
 from ...._learned import CONFIDENCE, LearnedMultiHead
 from ...._limits import still_needed
 from ...._linalg import factored_svd
-from ...._meters import HeadSum, HeadValues, IsolatedHead, ValueSpace, isolated_meter, read_head_sum, value_space
+from ...._meters import HeadSum, HeadValues, IsolatedHead, ValueSpace, read_head_sum
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
 from ..saturated import NoSigns, find_circle, read_head_values, read_without_mean
-from .columns import ProjectedHead, read_projected
-from .refine import WORTH_REFINING, expected_error, read_values_again, refuse_faint, with_values
-from .scales import ScoreSizes, find_scaled_meter
-from .silence import read_completed
+from .meters import expected_error, find_meters
+from .projection import ProjectedHead, read_projected
+from .steering import read_completed
 
-BIAS_ALONE = (
-    1e4  # times the precision, of the largest singular value: what is left of a column that was the key bias alone
-)
+# Roundings of the largest singular value: what is left in W of a column that was the key bias alone.
+BIAS_ALONE = 1e4
 
 
 def head_from(left: np.ndarray, rows: np.ndarray, meter: IsolatedHead, v: np.ndarray) -> tuple[Attention, int]:
@@ -79,15 +82,18 @@ def learn_on_circles(oracle: Oracle, rng, rank: int | None, accuracy: float | No
             box = read_without_mean(circle, jumps, rng)
             known |= {} if box.mean is None else {"mean": box.mean}
             values = read_head_values(box, circle, jumps, rng)
+            if isinstance(values, NoSigns):
+                failed = NotConverged(str(values))
+                continue
             if failed is not None and len(values) <= heads:
                 break  # another circle shows no more heads: what was taken for one head is none
             heads = len(values)
             known |= {"v": values.v, "W": {}}
             return learn_from_values(box, values, rng, rank, accuracy, known)
-        except (TargetMismatch, NoSigns) as error:
+        except TargetMismatch as error:
             failed = error
     assert failed is not None
-    raise NotConverged(str(failed)) if isinstance(failed, NoSigns) else failed
+    raise failed
 
 
 def learn_from_values(
@@ -110,20 +116,6 @@ def learn_from_values(
 def values_norm(box: HeadSum, values: HeadValues) -> float:
     mean = 0.0 if box.mean is None else float(np.linalg.norm(box.mean))
     return float(np.hypot(np.linalg.norm(values.v), mean))
-
-
-def find_meters(box: HeadSum, values: HeadValues, rng: np.random.Generator) -> tuple[ValueSpace, list[IsolatedHead]]:
-    """A meter for every head, at its scale; where it pays, after another look at the values."""
-    space, sizes, meters = value_space(values), ScoreSizes(1.0, 1.0), []
-    for h in range(len(values)):
-        box.oracle.stage = f"finding the scale of head {h + 1} of {len(values)}"
-        meter, sizes = find_scaled_meter(isolated_meter(box, space, h, rng), sizes, rng)
-        meters.append(meter)
-    if len(values) > 1 and expected_error(space).max() > WORTH_REFINING:
-        space = value_space(read_values_again(box, space, meters, rng))
-        meters = with_values(space, meters)
-    refuse_faint(box, space)
-    return space, meters
 
 
 def from_factors(box: HeadSum, space: ValueSpace, parts: list[ProjectedHead], factors: list) -> LearnedMultiHead:

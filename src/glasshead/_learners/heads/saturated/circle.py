@@ -1,11 +1,16 @@
-"""Keys so long that every head is all or nothing: `F(z) = sum of z.v_h over the heads with z.k_h > 0`.
+"""Counting heads: on a half circle of saturated keys every head jumps exactly once.
 
-F is piecewise linear with one hyperplane through the origin per head, and it jumps there.
+With keys z so long that every head is all or nothing, `F(z) = sum of z.v_h over the heads with z.k_h > 0`: piecewise
+linear, with a jump of `z.v_h` across the hyperplane `z.k_h = 0` of each head. On a circle through the origin a piece is
+`A cos(theta) + B sin(theta)`, known by two points and checked by a third; the piece half a turn on follows from the sum
+of all v. Two pieces that agree have no jump between them, since jumps of distinct heads do not cancel; else look into
+the middle, until every jump is bracketed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -107,7 +112,6 @@ class KeyCircle:
         )
 
     def opposite(self, piece: Piece) -> Piece:
-        """The piece half a turn on: `F(-z) = F(z) - z.total`."""
         along = self.points(np.array(piece.angles)) @ self.saturated.box.total
         return Piece(tuple(a + np.pi for a in piece.angles), tuple(np.array(piece.values) - along))  # type: ignore[arg-type]
 
@@ -134,3 +138,96 @@ class KeyCircle:
             "three that are not, however close",
         )
         self.saturated.box.refuse("the box is not a sum of attention heads", evidence)
+
+
+JUMP_SEPARATION = 1e-3  # over the number of heads squared: jumps closer than that are met once in six thousand circles
+FINEST_ANGLE = 1e-7  # that of a hundred heads
+WIDEST_JUMP = 0.3  # the widest angle over which one head may turn on
+BISECTIONS = 200
+JUMPS_PER_DIM = 4  # times the dimension: more jumps than that are no heads that anybody could tell apart
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Two neighbouring angles with different pieces: at least one jump lies between them."""
+
+    lo: float
+    left: Piece
+    hi: float
+    right: Piece
+    smeared: bool = False  # the keys do not saturate inside: this is as narrow as it gets
+
+    @property
+    def width(self) -> float:
+        return self.hi - self.lo
+
+    @property
+    def angle(self) -> float:
+        return (self.lo + self.hi) / 2
+
+
+def find_jumps(circle: KeyCircle, rng: np.random.Generator) -> list[Bracket]:
+    """One narrow bracket around every jump of a half circle, in order: some 17 queries per head."""
+    first = circle.read_pieces([PieceStart(0.0, float(circle(np.zeros(1))[0]), PIECE_WIDTH)])[0] or circle.refuse(0.0)
+    brackets = with_jumps(circle, [Bracket(0.0, first, np.pi, circle.opposite(first))])
+    for _ in range(BISECTIONS):
+        resolution = max(FINEST_ANGLE, JUMP_SEPARATION / max(2, len(brackets)) ** 2)
+        wide = [bracket for bracket in brackets if bracket.width > resolution and not bracket.smeared]
+        if not wide:
+            return separated(circle, sorted(brackets, key=lambda bracket: bracket.angle))
+        brackets = [bracket for bracket in brackets if bracket not in wide] + read_halves(circle, wide, rng)
+        if len(brackets) > JUMPS_PER_DIM * circle.saturated.box.dim:
+            refuse_jump_count(circle, len(brackets))
+    return refuse_jump_count(circle, len(brackets))
+
+
+def separated(circle: KeyCircle, jumps: list[Bracket]) -> list[Bracket]:
+    """Jumps that touch each other are one that is smeared out: the keys do not saturate the heads."""
+    for one, other in itertools.pairwise(jumps):
+        if other.lo <= one.hi:
+            circle.refuse(one.hi)
+    return jumps
+
+
+def with_jumps(circle: KeyCircle, brackets: list[Bracket]) -> list[Bracket]:
+    return [bracket for bracket in brackets if not circle.agree(bracket.left, bracket.right, bracket.lo, bracket.hi)]
+
+
+def read_halves(circle: KeyCircle, brackets: list[Bracket], rng: np.random.Generator) -> list[Bracket]:
+    """Every bracket looked into once: what is left of it, or two brackets with a new piece between them."""
+    # Not quite in the middle: two pieces may cross there, and then it would be the wrong place for ever.
+    angles = np.array([bracket.lo + bracket.width * rng.uniform(0.45, 0.55) for bracket in brackets])
+    found, between = [], []
+    for bracket, theta, y in zip(brackets, angles.tolist(), circle(angles).tolist(), strict=True):
+        left, right = circle.fits(bracket.left, theta, y), circle.fits(bracket.right, theta, y)
+        if left and right:
+            found.append(bracket)
+        elif left:
+            found.append(Bracket(theta, bracket.left.widened(theta, y), bracket.hi, bracket.right))
+        elif right:
+            found.append(Bracket(bracket.lo, bracket.left, theta, bracket.right.widened(theta, y)))
+        else:
+            between.append((bracket, PieceStart(theta, y, min(PIECE_WIDTH, bracket.width / 20))))
+    middles = circle.read_pieces([start for _, start in between])
+    for (bracket, start), middle in zip(between, middles, strict=True):
+        if middle is not None:
+            found += [
+                Bracket(bracket.lo, bracket.left, start.theta, middle),
+                Bracket(start.theta, middle, bracket.hi, bracket.right),
+            ]
+        elif bracket.width > WIDEST_JUMP:
+            circle.refuse(start.theta)
+        else:
+            found.append(replace(bracket, smeared=True))
+    return with_jumps(circle, found)
+
+
+def refuse_jump_count(circle: KeyCircle, count: int) -> NoReturn:
+    key = circle.saturated.length * circle.points(np.array([1.0]))[0]
+    evidence = Evidence(
+        "on a half circle of very long keys every head jumps once",
+        np.stack([key + circle.saturated.q, circle.saturated.q]),
+        f"expected at most {JUMPS_PER_DIM * circle.saturated.box.dim} jumps",
+        f"{count} and no end",
+    )
+    circle.saturated.box.refuse("the box is not a sum of attention heads", evidence)

@@ -1,8 +1,9 @@
-"""From a narrow arc to the middle of its cell.
+"""The gradient of F in every cell that a circle crosses.
 
-The hyperplanes of H heads cut the space of keys into cells in which F is linear. Seen on a circle a cell is narrow; off
-the circle there is room, and slopes are read with steps as long as there is room. So walk: along a random line through
-the cell, to its middle.
+The hyperplanes `z.k_h = 0` of H heads cut the space of keys into cells in which F is linear. Its gradient there is the
+sum of v over the heads that are on, so neighbouring cells of a circle differ by one `v_h`. On the circle a cell is a
+narrow arc, and an error of F counts over the length of the step; away from the circle the cell is wider. So the
+gradient is read around an interior point of the cell, found by going to the middle of the cell along random lines.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ import numpy as np
 from ...._errors import Evidence
 from ...._linalg import random_rotation
 from ...._types import Float
-from .circle import KeyCircle, Piece, Saturated
-from .jumps import Bracket
+from .circle import Bracket, KeyCircle, Piece, Saturated
 
-WIDE = 0.5  # of the key's length, room on both sides of a line
+WIDE = 0.5  # of the key's length, the distance to the cell's ends along a line
 MOVES = 2, 12  # the fewest and the most; in between they cost about half of what reading a slope does
 DIMS_PER_MOVE = 16
-GROW = 4.0  # how much further the next look along the line is
+GROW = 4.0  # how much further the next point of the line is
 LINE_END = 1.0
-SLOPE_STEP = 1 / 8  # of the room expected, where the slope along the line is read
+SLOPE_STEP = 1 / 8  # of the radius expected, where the slope along the line is read
 
 
 @dataclass(frozen=True)
 class CellPoint:
-    """A key, F there and how much worse than a single value it is known, and the room around the key, roughly."""
+    """A key inside a cell, F there, how many times worse than a single value F is known, and, roughly, the `radius`:
+    how
+    far the cell reaches around the key."""
 
     z: Float[np.ndarray, " d"]
     y: float
@@ -37,7 +39,7 @@ class CellPoint:
 
 
 def find_interior(saturated: Saturated, point: CellPoint, rng: np.random.Generator) -> CellPoint:
-    """A few moves, until there is enough room."""
+    """A point well inside the same cell: a few moves along random lines."""
     fewest, most = MOVES
     for _ in range(min(most, max(fewest, len(point.z) // DIMS_PER_MOVE))):
         if point.radius >= WIDE:
@@ -47,7 +49,7 @@ def find_interior(saturated: Saturated, point: CellPoint, rng: np.random.Generat
 
 
 def find_midpoint(saturated: Saturated, point: CellPoint, rng: np.random.Generator) -> CellPoint:
-    """The spot in the middle of what a random line through it has in common with the cell."""
+    """The middle of what a random line through the point has in common with its cell."""
     u = rng.standard_normal(len(point.z))
     u -= (u @ point.z) * point.z
     u /= np.linalg.norm(u)
@@ -68,7 +70,7 @@ def find_midpoint(saturated: Saturated, point: CellPoint, rng: np.random.Generat
 
 @dataclass(frozen=True)
 class Line:
-    """F along `spot.z + t u`, linear in t within the cell; the slope was read at a distance `near`."""
+    """F along `point.z + t u`, linear in t within the cell; the slope was read at a distance `near`."""
 
     saturated: Saturated
     point: CellPoint
@@ -81,7 +83,7 @@ class Line:
         return bool(abs(y - self.point.y - t * self.slope) <= error)
 
     def find_end(self, sign: float) -> float:
-        """The furthest look to one side that is still in the cell, looks being a factor apart."""
+        """The furthest point to one side that is still in the cell, of points that are a factor of `GROW` apart."""
         t, inside = self.point.radius, self.near
         while inside < t <= LINE_END:
             _, y = self.saturated((self.point.z + sign * t * self.u)[None])
@@ -92,10 +94,10 @@ class Line:
         return inside
 
 
-FIRST_STEP = 0.25  # of the room around a point, the first step tried
-CHORD_COUNT, CHORD_RATIO = 2, 3.0  # looks along random chords, so many times longer than the steps to be taken
+FIRST_STEP = 0.25  # of the radius, the first step tried
+CHORD_COUNT, CHORD_RATIO = 2, 3.0  # random chords that are tried, so many times longer than the steps to be taken
 STEP_SHRINK = 3.0
-SHORTEST_STEP = 1e-9
+SHORTEST_STEP = 1e-9  # of the key's length: with shorter ones a float64 box leaves fewer than six digits of a gradient
 USUAL_ERROR = 0.75  # how many times the bound on one value's error all of a slope's usually comes to, per step
 
 

@@ -1,7 +1,13 @@
-"""Every v_h from the jumps of one circle, with its sign."""
+"""Every v_h from the jumps of one circle, with its sign; and the v of a head that takes the mean of the tokens.
+
+The gradient of F changes by `+v_h` or `-v_h` at the jump of head h. All v add up to `total`, which is known, and for
+independent v only one combination of the changes does: its coefficients are the signs. A head with W = 0 and no key
+bias jumps nowhere; it answers `z.v / 2` to one key beside q, and `c z.v / (c + 1)` to c copies of it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -11,21 +17,23 @@ from ...._linalg import random_rotation
 from ...._meters import HeadSum, HeadValues
 from ...._oracles import REACH
 from ...._types import Float
-from .circle import KeyCircle, Saturated
+from .circle import Bracket, KeyCircle, Saturated, find_jumps
 from .gradients import CellPoint, arcs, random_units, read_arc_point, read_gradients, relative_width
-from .jumps import Bracket, find_jumps
 
 MOST_CIRCLES = 4  # at most
 QUERY_LENGTHS = 1.0, 2.0**10, 2.0**20  # of query tokens
-MORE_CIRCLES = (
-    3  # circles more, where tokens may not be that long: heads are smeared out, which hurts more on some than others
-)
+# Further circles where tokens may not be that long: heads are smeared out, which hurts more on some than on others.
+MORE_CIRCLES = 3
 WIDE_ENOUGH = 0.02  # an arc so much narrower than usual is reason enough for another circle
 MEAN_PLAUSIBLE = 4.0  # times the error: what may be left of all v where a mean explains everything
-SIGN_OFF, NO_SIGN = 1e-3, 0.3  # how far a coefficient should be from ±1 at most, and where its sign says nothing
+# How far a coefficient may be from ±1 without asking what is left, and where its sign says nothing at all. A
+# coefficient is ±1 or, where two jumps were met as one or values are dependent, any other number.
+SIGN_OFF, NO_SIGN = 1e-3, 0.3
 
 
-def read_head_values(box: HeadSum, circle: KeyCircle, jumps: list[Bracket], rng: np.random.Generator) -> HeadValues:
+def read_head_values(
+    box: HeadSum, circle: KeyCircle, jumps: list[Bracket], rng: np.random.Generator
+) -> HeadValues | NoSigns:
     """v of every head that jumps on the circle: d queries per head, and a few dozen more.
 
     The circle may still be that of a box with a head that takes the mean, which adds the same to all slopes.
@@ -81,7 +89,7 @@ def random_unit(dim: int, rng: np.random.Generator) -> np.ndarray:
     return g / np.linalg.norm(g)
 
 
-def signed(box: HeadSum, changes: np.ndarray, errors: np.ndarray) -> HeadValues:
+def signed(box: HeadSum, changes: np.ndarray, errors: np.ndarray) -> HeadValues | NoSigns:
     """`sum_h s_h changes_h = total` with signs s_h: anything else is no sum of heads that each jump once."""
     size = np.linalg.norm(changes, axis=1)
     if len(changes) > box.dim:
@@ -90,7 +98,7 @@ def signed(box: HeadSum, changes: np.ndarray, errors: np.ndarray) -> HeadValues:
     off = np.abs(np.abs(coefficients) - 1)
     left = float(np.linalg.norm(np.sign(coefficients) @ changes - box.total))
     if (off > NO_SIGN).any() or ((off > SIGN_OFF).any() and left > 10 * np.linalg.norm(errors)):
-        refuse_signs(coefficients)
+        return NoSigns(coefficients)
     return HeadValues(np.sign(coefficients)[:, None] * changes, errors)
 
 
@@ -115,17 +123,19 @@ def refuse_dependent(heads: int, dim: int) -> NoReturn:
     )
 
 
-class NoSigns(NotConverged):
-    """The values do not add up. On another circle they may, if this one met two jumps as one."""
+@dataclass(frozen=True)
+class NoSigns:
+    """The changes do not add up to the sum of all v. On another circle they may, if this one met two jumps as one."""
 
+    coefficients: Float[np.ndarray, " H"]
 
-def refuse_signs(coefficients: np.ndarray) -> NoReturn:
-    worst = coefficients[np.abs(np.abs(coefficients) - 1).argmax()]
-    raise NoSigns(
-        f"{len(coefficients)} jumps were found, but the values read from them do not add up to those of one token "
-        f"alone (a coefficient should be 1 or -1 and is {worst:.3g}): there are heads with parallel values or with "
-        "proportional W, which hide behind each other"
-    )
+    def __str__(self) -> str:
+        worst = self.coefficients[np.abs(np.abs(self.coefficients) - 1).argmax()]
+        return (
+            f"{len(self.coefficients)} jumps were found, but the values read from them do not add up to those of one "
+            f"token alone (a coefficient should be 1 or -1 and is {worst:.3g}): there are heads with parallel values "
+            "or with proportional W, which hide behind each other"
+        )
 
 
 KEY_COPIES = 7  # the mean then has 7/8 of the key instead of 1/2; the last check asks about 8 tokens too
@@ -135,7 +145,9 @@ MEAN_CLEAR = 4.0  # times the error: less is no head
 
 
 def read_without_mean(circle: KeyCircle, jumps: list[Bracket], rng: np.random.Generator) -> HeadSum:
-    """The box less such a head, where copies of one key show it and it is the same wherever it is looked for."""
+    """The box less a head that takes the mean, where copies of one key show one and it is the same wherever it is
+    looked
+    for; else the box itself."""
     saturated = circle.saturated
     if saturated.box.mean is not None or not find_copy_effect(circle, jumps):
         return saturated.box
@@ -189,7 +201,10 @@ def read_opposite_copies(saturated: Saturated, Z: Float[np.ndarray, "n d"]) -> t
 
 
 def read_single_and_copies(saturated: Saturated, Z: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, np.ndarray, float]:
-    """The same from z and copies of it. Less accurate, but a small score changes both, while on z and -z it cancels."""
+    """The keys, `z.v` of the mean for each, and its error: from z alone and from copies of it.
+
+    Less accurate than z against -z, but a small score changes what is found, while on z and -z it cancels.
+    """
     sent, y = saturated(Z, KEY_COPIES)
     _, once = saturated(Z)
     gain = 1 / (KEY_COPIES / (KEY_COPIES + 1) - 1 / 2)

@@ -1,4 +1,11 @@
-"""How long the query tokens of one head should be, and its keys."""
+"""A meter for every head, at its own scale; and, where faint heads or few digits ask for it, every v once more.
+
+The scale of a head is how long its keys and query tokens have to be for logits of about `TARGET`: found from a few
+pilot logits, with the guess of the head before. The values that the meters rest on come from gradients, as good as the
+width of a cell allowed. Once each head's key is known for one query token, along what no head's value sees, there is a
+key that turns head h fully on and all others fully off: around it the answer is `z.v_h`. That takes a column of every
+head and `H (d + 1)` queries.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +13,48 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...._meters import HEADROOM, RATIO, SATURATED, TARGET, AlwaysSaturated, Interval, IsolatedHead, find_scale
+from ...._errors import NotConverged
+from ...._linalg import random_rotation
+from ...._meters import (
+    HEADROOM,
+    RATIO,
+    SAFETY,
+    SATURATED,
+    TARGET,
+    AlwaysSaturated,
+    HeadSum,
+    HeadValues,
+    Interval,
+    IsolatedHead,
+    ValueSpace,
+    find_scale,
+    isolated_meter,
+    value_space,
+)
+from ...._types import Float
+from ..saturated import Saturated, random_unit
+from .steering import least_distance
+
+
+def find_meters(box: HeadSum, values: HeadValues, rng: np.random.Generator) -> tuple[ValueSpace, list[IsolatedHead]]:
+    """A meter for every head, at its scale; where it pays, after another look at the values."""
+    space, sizes, meters = value_space(values), ScoreSizes(1.0, 1.0), []
+    for h in range(len(values)):
+        box.oracle.stage = f"finding the scale of head {h + 1} of {len(values)}"
+        meter, sizes = find_scaled_meter(isolated_meter(box, space, h, rng), sizes, rng)
+        meters.append(meter)
+    if len(values) > 1 and expected_error(space).max() > WORTH_REFINING:
+        space = value_space(read_values_again(box, space, meters, rng))
+        meters = [replace(meter, space=space) for meter in meters]
+    refuse_faint(box, space)
+    return space, meters
+
 
 BIAS_LOOKS = 2  # for a key bias, with the longest keys
 SCALE_PILOTS = 2
 SETTLING, MISJUDGED = 3, 8.0  # a few logits more at the scale found, and how far that may be off
 W_SHOWS = 2.0**-10  # of the longest tokens: a W that needs longer ones to show is 0
-LINEAR_WITHIN = 1e-5  # heads that differ by less than that are not worth telling apart this early
+LINEAR_WITHIN = 1e-5  # of a logit: a box that is that close to one head there is left to the final check
 BIAS_COUNTS = 0.5  # how much an error of the key bias counts, beside one of W
 
 
@@ -76,7 +118,7 @@ def find_key_length(pilots: KeyPilots, key: float, token: float) -> float:
     if abs(double - 2 * single) > 3 * width + LINEAR_WITHIN * max(1.0, abs(double)):
         pilots.meter.refuse(q[0], 2 * z[0, 0], f"a logit of {double:.6g} where half the key has {single:.6g}")
     rms = float(np.sqrt(np.mean(np.append(s[:-1], double / 2) ** 2)))
-    return key * float(np.clip(TARGET / max(rms, 1e-3), 1 / MISJUDGED, MISJUDGED))
+    return key * float(np.clip(TARGET / max(rms, np.finfo(float).tiny), 1 / MISJUDGED, MISJUDGED))
 
 
 def find_biased(pilots: KeyPilots, cap: float) -> bool:
@@ -128,3 +170,72 @@ def at_lengths(meter: IsolatedHead, key: float, token: float) -> IsolatedHead:
     """All queries of the frame have `beta = 1/sqrt(m)` and a token part of `sqrt(1 - 1/m)`."""
     m = meter.dim
     return replace(meter, rho=key * np.sqrt(m), kappa=token / np.sqrt(max(1, m - 1)))
+
+
+# The relative error of some W, as expected from the errors of v, past which v is read again: the goal for a float64 box
+# is 1e-9, and gradients alone reach it unless a head is faint.
+WORTH_REFINING = 1e-9
+FAINTEST = 1e-2  # the relative error of W past which a head is refused: answers hardly depend on it
+W_PER_V = 3.0  # how much larger than the errors of v over the signal those of W usually are
+STEP_DEVIATIONS = 8.0  # standard deviations that a step may reach across a random direction
+VALUE_PLAUSIBLE = 100.0  # times the expected errors: a v that moves further was read across a jump
+
+
+def expected_error(space: ValueSpace) -> Float[np.ndarray, " H"]:
+    """The relative error of every W that the errors of v lead to."""
+    return W_PER_V * space.crosstalk / space.gains
+
+
+def refuse_faint(box: HeadSum, space: ValueSpace) -> None:
+    """Refuses a head that the box's digits say too little about: no check on answers would notice."""
+    worst = expected_error(space)
+    if worst.max() > FAINTEST:
+        size = np.linalg.norm(space.values.v, axis=1)
+        faint = size[worst.argmax()] / size.max()
+        raise NotConverged(
+            f"one of {len(size)} heads has a v of {faint:.1g} times the largest: with answers good to "
+            f"{box.oracle.roundoff:.1g} its W would be off by up to {worst.max():.0%}"
+        )
+
+
+def read_values_again(
+    box: HeadSum, space: ValueSpace, meters: list[IsolatedHead], rng: np.random.Generator
+) -> HeadValues:
+    """The values, read again at one query token, where that worked."""
+    box.oracle.stage = "reading v again"
+    token = float(np.median([meter.kappa * np.sqrt(meter.dim) for meter in meters]))
+    saturated = Saturated(box, token * random_unit(box.dim, rng))
+    keys = np.array([read_key(meter, saturated.q) for meter in meters])
+    if not np.isfinite(keys).all():  # a logit that saturated: the scale of that head is not right for this token
+        return space.values
+    v, errors = space.values.v.copy(), space.values.error.copy()
+    for h in range(len(v)):
+        found = read_value_again(saturated, space, keys, h, rng)
+        allowed = VALUE_PLAUSIBLE * (float(np.linalg.norm(space.values.error)) + (found[1] if found else 0.0))
+        if found and np.linalg.norm(found[0] - v[h]) <= allowed:
+            v[h], errors[h] = found
+    return HeadValues(v, errors)
+
+
+def read_key(meter: IsolatedHead, q: Float[np.ndarray, " d"]) -> Float[np.ndarray, " m"]:
+    """The head's key for a query token, as far as its own keys see it."""
+    x = np.append(q / meter.kappa, 1.0)
+    size = float(np.linalg.norm(x))
+    return meter.keys.inverse @ meter.against(x[None] / size, meter.keys.vectors).t[0] * size
+
+
+def read_value_again(
+    saturated: Saturated, space: ValueSpace, keys: np.ndarray, h: int, rng
+) -> tuple[np.ndarray, float] | None:
+    """v_h from steps around a key that only head h is on for, and its error."""
+    d = saturated.box.dim
+    signs = np.where(np.arange(len(keys)) == h, 1.0, -1.0)
+    n = least_distance(signs[:, None] * keys[:, 1:] / np.linalg.norm(keys, axis=1, keepdims=True))
+    if n is None:
+        return None
+    length = float(np.linalg.norm(n))
+    centre, step = space.kernel @ n / length, float(np.sqrt(d) / STEP_DEVIATIONS / length)
+    sent, y = saturated(np.vstack([centre, centre + step * random_rotation(d, rng)]) / (1 + step))
+    v = np.linalg.lstsq(sent, y, rcond=None)[0]
+    noise = SAFETY * np.sqrt(d) * saturated.box.oracle.roundoff * float(np.linalg.norm(v))
+    return v, noise * (1 + step) / step

@@ -1,7 +1,11 @@
-"""Silencing all heads but one: a key that moves no value but turns every other head's weight to 0.
+"""One head's matrix along the other heads' values: keys that move no value but turn every other weight to 0 or 1.
 
-Keys along the other heads' values are answered by these as well. To see head h there, add a vector n orthogonal to all
-v, with `n.k_h = 0` and `n.k_g` very negative for the others: their weight is then 0, whatever their values.
+A key along the value of another head is answered by that one as well. To see head h alone there, a vector n is added
+that is orthogonal to all v, so that it changes no value, with `n.k_h = 0` and `n.k_g <= -depth` for all others: their
+weight is then 0, whatever their values. The shortest such n is a least-distance problem. Where no n turns all others
+off, some are turned fully on instead, and what they answer is known. With that, the columns of `[kappa W, key_bias]`
+along the span of the other heads' values are read for as many query directions as its projection has rank; further
+directions that only show there are looked for at random.
 """
 
 from __future__ import annotations
@@ -14,10 +18,10 @@ from scipy.optimize import nnls
 from ...._errors import NotConverged
 from ...._meters import HeadSum, ValueSpace, cone
 from ...._types import Float
-from .columns import ProjectedHead
+from .projection import ProjectedHead
 
 SIGN_PATTERNS = 64  # of signs, tried where not all heads can be silenced at once
-FEASIBLE = 1e-9  # of the residual of the least-distance problem: 0 means that no vector does it
+FEASIBLE = 1e-9  # the residual of the least-distance problem is 0 up to rounding, far below this, if no vector does it
 
 
 def steering_vector(
@@ -25,7 +29,7 @@ def steering_vector(
 ) -> tuple[Float[np.ndarray, " n"], np.ndarray]:
     """The shortest n with `n.k_h = 0` and `n.k_g <= -depth_g` for the others, and which heads it turns on instead.
 
-    With more heads than room some may have to be turned on: their weight is then 1, as good as 0.
+    With more heads than directions some may have to be turned on: their weight is then 1, as good as 0.
     """
     others = np.arange(len(keys)) != h
     own = keys[h] / (np.linalg.norm(keys[h]) or 1.0)
@@ -61,12 +65,13 @@ def least_distance(walls: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"] |
     return Q @ (-left[:-1] / left[-1]) / scale
 
 
-OFF_DEPTH = 9.0  # and the logarithm of the precision: a weight of `exp(-depth)` is nothing
-UNMEASURED = 8.0  # times what a key usually sees of a head: as much may hide where it was not measured
+OFF_DEPTH = 9.0  # with `-log(roundoff)` added: a weight of `exp(-depth)` is e^-9 of a rounding
+UNMEASURED = 8.0  # times the rms of a key's coordinates: as much may lie where it was not measured
 LONGEST_LOGIT = 7.0  # a logit past this is read again with a shorter key
-KEY_SHRINK = 5.0
-KEY_SHRINKS = 6
-LEAST_SHARE = 1e-4  # the least share of a key that is taken to lie where no head sees it
+KEY_SHRINK, KEY_SHRINKS = 5.0, 6  # how much shorter, and how often at most
+# The least share of a squared key that is taken to lie in the kernel of all values: with less, the vector that cancels
+# the key's first coordinate would be more than a hundred times as long as the key.
+LEAST_SHARE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class SteeredQuery:
 
 
 class SteeredReading:
-    """Measures head h along the other heads' values, given what the isolated keys said about all of them."""
+    """Reads head h along the other heads' values, given what the isolated keys said about all of them."""
 
     def __init__(self, box: HeadSum, space: ValueSpace, parts: list[ProjectedHead], h: int, rng: np.random.Generator):
         self.box, self.space, self.parts, self.h, self.rng = box, space, parts, h, rng
@@ -113,7 +118,9 @@ class SteeredReading:
         """The logits of keys added to the base, and their errors."""
         sent, y = self.box.read(steered.base + keys, steered.q)
         swing = steered.swing + (sent - steered.base) @ self.v
-        weight = np.clip((y - sent @ self.values_on(steered.on)) / swing, 1e-300, 1 - 1e-16)
+        weight = np.clip(
+            (y - sent @ self.values_on(steered.on)) / swing, np.finfo(float).tiny, 1 - np.finfo(float).epsneg
+        )
         size = np.linalg.norm(sent, axis=1)
         noise = self.box.noise(size, float(np.linalg.norm(steered.q)))
         return np.log(weight) - np.log1p(-weight), noise / np.abs(swing) / (weight * (1 - weight))
@@ -122,8 +129,8 @@ class SteeredReading:
         return self.space.values.v[on].sum(axis=0)
 
     def steered(self, q: np.ndarray) -> SteeredQuery:
-        seen = np.array([part.keys(q) for part in self.parts])  # along each head's light, and along what no head sees
-        own, size = seen[self.h], rms(seen[self.h])
+        seen = np.array([part.key_at(q) for part in self.parts])  # along each head's light, and along what no head sees
+        own, size = seen[self.h], rms_coordinate(seen[self.h])
         n, on = steering_vector(seen[:, 1:], self.h, self.depths(seen), self.rng)
         steer, swing = self.space.kernel @ n, self.swing(q, n, on, own)
         towards = self.space.kernel @ own[1:] / (max(own[1:] @ own[1:], own @ own * LEAST_SHARE) or 1.0)
@@ -132,11 +139,10 @@ class SteeredReading:
 
     def depths(self, seen: np.ndarray) -> np.ndarray:
         deep = OFF_DEPTH - np.log(self.box.oracle.roundoff)
-        return np.array([deep + UNMEASURED * rms(one) / rms(seen[self.h]) for one in seen])
+        return np.array([deep + UNMEASURED * rms_coordinate(one) / rms_coordinate(seen[self.h]) for one in seen])
 
     def swing(self, q: np.ndarray, n: np.ndarray, on: np.ndarray, own: np.ndarray) -> float:
-        """`n . v_h`, which should be 0, but n is long and v_h not quite known. Much longer still, and with head h
-        turned fully on, it is answered directly."""
+        """`n.v_h`, which should be 0, but n is long and v_h not quite known: read with n longer still and head h on."""
         far = min(self.box.oracle.roundoff**-0.25, self.box.oracle.reach / (4 * float(np.linalg.norm(n)) or 1.0))
         full = (OFF_DEPTH - np.log(self.box.oracle.roundoff)) * own[1:] / (own[1:] @ own[1:] or 1.0)
         sent, y = self.box.read((self.space.kernel @ (far * n + full))[None], q)
@@ -144,18 +150,18 @@ class SteeredReading:
         return float(y[0] - rest @ self.v - sent[0] @ self.values_on(on)) / far
 
 
-def rms(own: np.ndarray) -> float:
-    """What a unit key usually sees of a key vector."""
+def rms_coordinate(own: np.ndarray) -> float:
+    """The root mean square of a key's coordinates, which is what a random unit vector sees of it; 1 if it is 0."""
     return float(np.linalg.norm(own) / np.sqrt(len(own))) or 1.0
 
 
-UNEXPLAINED = 1.0  # times the square root of the precision: what is fainter than that is not looked for
+UNEXPLAINED = 1.0  # times the square root of the roundoff, of the matrix: what is fainter is not looked for
 
 
 def read_completed(
     box: HeadSum, space: ValueSpace, parts: list[ProjectedHead], h: int, rng: np.random.Generator, enough: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`M = [kappa W, key_bias]` of head h as two factors; what is smaller than `enough` does not matter."""
+    """`[kappa W, key_bias]` of head h as two factors; what is smaller than `enough` does not matter."""
     part, alone = parts[h], space.complement(h)
     if len(parts) == 1:
         return alone @ part.U, part.R
@@ -183,7 +189,7 @@ def conditioned_queries(
     mixed = cone(axis, rng, lean=float(1 / np.sqrt(len(R)))).vectors if len(R) > 1 else np.ones((1, 1))
     x = mixed @ rows
     more = np.maximum(0.0, 1 / np.sqrt(m) - np.abs(x[:, -1])) * np.where(x[:, -1] < 0, -1, 1)
-    if share < 1 - 1e-8:
+    if 1 - share**2 > np.sqrt(np.finfo(float).eps):
         x = x + np.outer(more / (1 - share**2), beyond)
     return rows, x
 

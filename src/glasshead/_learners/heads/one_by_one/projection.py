@@ -1,7 +1,10 @@
-"""One more column where those measured say least.
+"""One head's matrix, projected on the keys that only it answers to.
 
-A scheme takes the first columns as they come. Where they happen to be nearly dependent, some direction of the column
-space is known badly, and all other columns inherit that: measure the query that shows this direction best.
+With E an orthonormal basis of these m keys, `E^T [kappa W, key_bias]` is an m x (d + 1) matrix, and any scheme reads a
+square piece of it. The other query directions take as many keys as that piece has rank, if their columns stay in its
+column space, which one random mixture of them tells. Where the columns that a scheme took as they came are nearly
+dependent, some direction of the column space is known badly and all other columns inherit that: then the query that
+shows this direction best is measured as well.
 """
 
 from __future__ import annotations
@@ -13,45 +16,6 @@ import numpy as np
 from ...._meters import Frame, IsolatedHead
 from ...._schemes import Measured, full, low_rank
 from ...._types import Float
-
-AMPLIFIED = 30.0  # times the error of a measured column: what the others may inherit
-MORE_COLUMNS = 3
-ILL_CONDITIONED = (
-    1e6  # where singular values spread that far the last ones are hardly more than error, and no query shows them
-)
-
-
-def amplification(inner: Float[np.ndarray, "r m"], measured: Float[np.ndarray, "r k"]) -> float:
-    """By how much the errors of measured columns grow in the others, combinations of them, in the root mean square."""
-    mixed = np.linalg.lstsq(measured, inner, rcond=None)[0]
-    return float(np.linalg.norm(mixed) / np.sqrt(inner.shape[1]))
-
-
-def read_more_columns(
-    meter: IsolatedHead, U: Float[np.ndarray, "m r"], inner: Float[np.ndarray, "r m"], frame: Frame
-) -> tuple[np.ndarray, np.ndarray]:
-    """The factors of `U @ inner` with a better column space; `frame` has the keys that saw all but r columns."""
-    r = U.shape[1]
-    if np.linalg.cond(inner) > ILL_CONDITIONED:
-        return U, inner
-    first = inner @ meter.queries.vectors[:r].T
-    columns = U @ first
-    for _ in range(MORE_COLUMNS):
-        if amplification(inner, U.T @ columns) <= AMPLIFIED:
-            break
-        weak = np.linalg.svd(U.T @ columns)[0][:, -1]
-        b = np.linalg.lstsq(inner, weak, rcond=None)[0]
-        b /= np.linalg.norm(b)
-        # The first coordinate is the key bias: without any of it no token is long enough.
-        b[0] += (-1 if b[0] < 0 else 1) * max(0.0, 1 / np.sqrt(len(b)) - abs(b[0]))
-        scores = meter.tuned(meter.keys.vectors @ U @ (inner @ b)).columns(b[None], meter.keys.vectors)
-        columns = np.c_[columns, meter.keys.inverse @ scores.t[0]]
-    if columns.shape[1] == r:
-        return U, inner
-    better = np.linalg.svd(columns / np.linalg.norm(columns, axis=0))[0][:, :r]
-    seen = frame.vectors @ U @ inner
-    return better, np.linalg.solve(frame.vectors @ better, seen)
-
 
 FULL_UP_TO = 2  # up to this many keys no rank could save a query
 
@@ -65,8 +29,8 @@ class ProjectedHead:
     R: Float[np.ndarray, "r e"]
     confidence: float
 
-    def keys(self, q: Float[np.ndarray, " d"]) -> Float[np.ndarray, " m"]:
-        """What a query token's key has along E."""
+    def key_at(self, q: Float[np.ndarray, " d"]) -> Float[np.ndarray, " m"]:
+        """`E^T (W q + key_bias)`: the head's key for a query token, as far as E sees it."""
         return self.U @ (self.R @ np.append(q / self.meter.kappa, 1.0))
 
 
@@ -145,3 +109,41 @@ def read_in_span(meter: IsolatedHead, U: np.ndarray, x: np.ndarray, rng: np.rand
         return np.zeros((0, len(x)))
     frame = meter.frame(U, rng)
     return U.T @ frame.inverse @ meter.against(x, frame.vectors).t.T
+
+
+AMPLIFIED = 30.0  # times the error of a measured column: what the others may inherit
+MORE_COLUMNS = 3
+# The condition number past which no query is sought: the last singular values are hardly more than error then.
+ILL_CONDITIONED = 1e6
+
+
+def amplification(inner: Float[np.ndarray, "r m"], measured: Float[np.ndarray, "r k"]) -> float:
+    """By how much the errors of measured columns grow in the others, combinations of them, in the root mean square."""
+    mixed = np.linalg.lstsq(measured, inner, rcond=None)[0]
+    return float(np.linalg.norm(mixed) / np.sqrt(inner.shape[1]))
+
+
+def read_more_columns(
+    meter: IsolatedHead, U: Float[np.ndarray, "m r"], inner: Float[np.ndarray, "r m"], frame: Frame
+) -> tuple[np.ndarray, np.ndarray]:
+    """The factors of `U @ inner` with a better column space; `frame` has the keys that saw all but r columns."""
+    r = U.shape[1]
+    if np.linalg.cond(inner) > ILL_CONDITIONED:
+        return U, inner
+    first = inner @ meter.queries.vectors[:r].T
+    columns = U @ first
+    for _ in range(MORE_COLUMNS):
+        if amplification(inner, U.T @ columns) <= AMPLIFIED:
+            break
+        weak = np.linalg.svd(U.T @ columns)[0][:, -1]
+        b = np.linalg.lstsq(inner, weak, rcond=None)[0]
+        b /= np.linalg.norm(b)
+        # The first coordinate is the key bias: without any of it no token is long enough.
+        b[0] += (-1 if b[0] < 0 else 1) * max(0.0, 1 / np.sqrt(len(b)) - abs(b[0]))
+        scores = meter.tuned(meter.keys.vectors @ U @ (inner @ b)).columns(b[None], meter.keys.vectors)
+        columns = np.c_[columns, meter.keys.inverse @ scores.t[0]]
+    if columns.shape[1] == r:
+        return U, inner
+    better = np.linalg.svd(columns / np.linalg.norm(columns, axis=0))[0][:, :r]
+    seen = frame.vectors @ U @ inner
+    return better, np.linalg.solve(frame.vectors @ better, seen)

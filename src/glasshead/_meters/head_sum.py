@@ -1,7 +1,11 @@
-"""Two-row questions to a sum of heads: `[z + q ; q]`, and what the answer has beyond that of q alone.
+"""A sum of heads asked about two rows, `[z + q ; q]`, and the geometry of its heads' values.
 
 With `total` the sum of all v, the answer to `[q]` is `bias + q.total`, and to `[z + q ; q]` it is that and
-`sum_h sigma(z.k_h) z.v_h`, where `k_h = W_h q + key_bias_h`: the rest of this package lives on that sum.
+
+    sum_h sigma(z.k_h) z.v_h,    k_h = W_h q + key_bias_h,
+
+which is all that `HeadSum` hands on. Once every v is known, `ValueSpace` has the keys z that only one head answers to:
+those orthogonal to the values of all others.
 """
 
 from __future__ import annotations
@@ -11,13 +15,13 @@ from typing import NoReturn
 
 import numpy as np
 
-from ..._errors import Evidence, NotConverged, NotIdentifiable, TargetMismatch
-from ..._linalg import random_rotation
-from ..._oracles import Oracle
-from ..._types import Float
+from .._errors import Evidence, NotConverged, NotIdentifiable, TargetMismatch
+from .._linalg import random_rotation
+from .._oracles import Oracle
+from .._types import Float
 
-SINGLE = 2.0**-24
-NARROW = 2.0**-11
+SINGLE = 2.0**-24  # float32
+NARROW = 2.0**-11  # float16: several heads leave too little of so few digits
 SAFETY = 4.0  # times the usual rounding error of a dot product: nothing here is guaranteed, and none is an adversary
 
 
@@ -40,7 +44,7 @@ class HeadSum:
     def dim(self) -> int:
         return self.oracle.dim
 
-    def sent(self, tokens: np.ndarray) -> np.ndarray:
+    def as_sent(self, tokens: np.ndarray) -> np.ndarray:
         """The tokens as the box gets them: a float32 box rounds them, and what was asked is what counts."""
         return tokens.astype(np.float32).astype(np.float64) if self.oracle.roundoff >= SINGLE else tokens
 
@@ -52,8 +56,8 @@ class HeadSum:
         Of several `copies` of `z + q` all have the same score, so `log(copies)` is added to `z.k_h`.
         """
         X = np.empty((len(Z), copies + 1, self.dim))
-        X[:, -1] = self.sent(q)
-        X[:, :-1] = self.sent(Z + X[:, -1])[:, None]
+        X[:, -1] = self.as_sent(q)
+        X[:, :-1] = self.as_sent(Z + X[:, -1])[:, None]
         self.check_lengths(X)
         sent, last = X[:, 0] - X[:, -1], X[:, -1]
         answers = self.oracle(X) - (self.bias + last @ self.total)
@@ -94,7 +98,7 @@ def read_head_sum(oracle: Oracle, rng: np.random.Generator) -> HeadSum:
         raise ValueError(f"expected one number per answer, got answers of shape {zero.shape[1:]}")
     frame = random_rotation(d, rng)
     box = HeadSum(oracle, float(zero[0]), np.zeros(d))
-    tokens = box.sent(reach * frame)
+    tokens = box.as_sent(reach * frame)
     answers = oracle(tokens[:, None]) - zero[0]
     if oracle.roundoff >= NARROW:
         oracle(tokens[None, :2])  # where all v cancel, what is left of one-row answers has few digits
@@ -107,3 +111,79 @@ def read_head_sum(oracle: Oracle, rng: np.random.Generator) -> HeadSum:
     if not np.isfinite(total).all():
         raise NotIdentifiable("the sum of all v is not finite")
     return HeadSum(oracle, float(zero[0]), total)
+
+
+@dataclass(frozen=True)
+class HeadValues:
+    """The heads' values and how far each may be off."""
+
+    v: Float[np.ndarray, "H d"]
+    error: Float[np.ndarray, " H"]
+
+    def __len__(self) -> int:
+        return len(self.v)
+
+
+# The condition number of the unit values beyond which heads are not told apart. Dual vectors are about that long, and
+# errors of answers grow with them: of the 16 digits of float64 there are 9 left.
+PARALLEL = 1e7
+
+
+@dataclass(frozen=True)
+class ValueSpace:
+    """The space that values leave.
+
+    `unseen`, orthonormal, is orthogonal to every v: such keys change no value and can be used to steer. `lights[h]` is
+    the unit vector in the span of all v that head h alone answers to, with `reach[h] = lights[h] . v_h`.
+    """
+
+    values: HeadValues
+    kernel: Float[np.ndarray, "d n"]
+    duals: Float[np.ndarray, "H d"]
+    gains: Float[np.ndarray, " H"]
+
+    @property
+    def crosstalk(self) -> float:
+        """What a unit key meant for one head may show of the others, since their v are not quite known."""
+        heads, d = self.values.v.shape
+        return float(3 * np.linalg.norm(self.values.error) / np.sqrt(d)) if heads > 1 else 0.0
+
+    def complement(self, h: int) -> Float[np.ndarray, "d m"]:
+        """An orthonormal basis of the orthogonal complement of the other heads' values: the keys that only head h
+        answers
+        to. Its first vector is `duals[h]`, which sees the head's value; the others see none."""
+        return np.c_[self.duals[h], self.kernel]
+
+    def others(self, h: int) -> Float[np.ndarray, "d m"]:
+        """An orthonormal basis of the span of the other heads' values: all that `complement(h)` leaves."""
+        rest = np.delete(self.values.v, h, axis=0)
+        return np.linalg.qr((rest / np.linalg.norm(rest, axis=1, keepdims=True)).T)[0]
+
+
+def value_space(values: HeadValues) -> ValueSpace:
+    v = values.v
+    heads, d = v.shape
+    if heads > max(1, d - 2):
+        refuse_crowd(values, d)
+    size = np.linalg.norm(v, axis=1)
+    left, s, basis = np.linalg.svd(v / size[:, None])
+    if s[0] > PARALLEL * s[heads - 1]:
+        refuse_parallel(s[0] / s[heads - 1])
+    dual = (basis[:heads].T / s) @ left.T
+    length = np.linalg.norm(dual, axis=0)
+    return ValueSpace(values, basis[heads:].T, (dual / length).T, size / length)
+
+
+def refuse_crowd(values: HeadValues, dim: int) -> NoReturn:
+    raise NotConverged(
+        f"{len(values)} heads in dimension {dim}: one head is seen alone by keys orthogonal to the values of the "
+        f"others, and steering needs two more directions, so {dim - 2} heads can be taken apart at most; how many "
+        "there are and their values are known, their W is not",
+        best={"v": values.v},
+    )
+
+
+def refuse_parallel(condition: float) -> NoReturn:
+    raise NotConverged(
+        f"the values of some heads are parallel up to {1 / condition:.0e}: no key shows one of these heads alone"
+    )
