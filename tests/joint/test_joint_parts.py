@@ -11,7 +11,7 @@ from glasshead._learners.heads.together.levenberg import levenberg
 from glasshead._learners.heads.together.lift import find_even_part
 from glasshead._learners.heads.together.plane import Plane, find_heads_in
 from glasshead._learners.heads.together.turns import find_orientation
-from glasshead._meters.isolated.two_tokens import read_head_sum
+from glasshead._meters.head_sum import read_head_sum
 from tests.helpers import IMPOSTORS, Impostors
 from tests.multi.layers import layer
 

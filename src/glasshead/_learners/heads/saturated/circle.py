@@ -112,6 +112,7 @@ class KeyCircle:
         )
 
     def opposite(self, piece: Piece) -> Piece:
+        """The piece half a turn on: `F(-z) = F(z) - z.total`."""
         along = self.points(np.array(piece.angles)) @ self.saturated.box.total
         return Piece(tuple(a + np.pi for a in piece.angles), tuple(np.array(piece.values) - along))  # type: ignore[arg-type]
 
