@@ -7,7 +7,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._learners.heads.combination import learn, values
-from glasshead._learners.heads.combination.outputs import Combined, generic_weights, read_sizes
+from glasshead._learners.heads.combination.outputs import combined, generic_weights, read_sizes
 from glasshead._models.multi_head import MultiHead
 from glasshead._oracles import limits as record
 
@@ -149,13 +149,13 @@ def test_the_promise_holds_for_the_combination():
     rng = np.random.default_rng(0)
     oracle = gh.ValueOracle(box, tolerance=tolerance, rtol=rtol)
     sizes = read_sizes(oracle, rng)
-    combined = Combined(oracle, generic_weights(sizes, oracle.tolerance, rng), sizes)
+    one = combined(oracle, generic_weights(sizes, oracle.tolerance, rng), sizes)
     X = 10 * rng.standard_normal((500, 2, 8))
     truth = box(X)
-    worst = (tolerance + rtol * np.abs(truth)) @ np.abs(combined.weights)  # all errors of one sign
-    size = np.abs(combined(X)).max()
-    assert worst.max() <= combined.tolerance + combined.rtol * size
-    assert combined.tolerance + combined.rtol * size <= 10 * worst.max()
+    worst = (tolerance + rtol * np.abs(truth)) @ np.abs(one.weights)  # all errors of one sign
+    size = np.abs(one(X)).max()
+    assert worst.max() <= one.tolerance + one.rtol * size
+    assert one.tolerance + one.rtol * size <= 10 * worst.max()
 
 
 def cooler_when_longer(dim=12):

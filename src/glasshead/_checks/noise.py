@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 from .._errors import STRAIGHT_RAYS, BudgetExceeded, Evidence, TargetMismatch
 from .._meters import Values
-from .._oracles import CERTAIN, Oracle, is_narrow
+from .._oracles import CERTAIN, Oracle
 
 REPEATS = 16  # of a short token and of a long one
 SURE = 0.99  # that noise is no larger than the estimate says
@@ -46,13 +46,13 @@ def notice(oracle: Oracle, values: Values, query: np.ndarray, earlier: float, ag
     """`Unpromised` if the two answers to the same query differ, or if they are narrow, rounded once."""
     if abs(earlier - again) > repeatable(oracle, size):
         raise Unpromised(values, query, fresh=True)
-    if is_narrow(oracle) and rounded_once(oracle, values):
+    if oracle.narrow and rounded_once(oracle, values):
         raise Unpromised(values, query, fresh=False)
 
 
 def repeatable(oracle: Oracle, size: float) -> float:
     """How far two answers of a noise-free box to the same query may differ, in batches of different sizes say."""
-    return (4 if is_narrow(oracle) else 8 * (oracle.dim + 8)) * oracle.roundoff * size
+    return (4 if oracle.narrow else 8 * (oracle.dim + 8)) * oracle.roundoff * size
 
 
 def rounded_once(oracle: Oracle, values: Values) -> bool:

@@ -15,7 +15,7 @@ from .._errors import NotIdentifiable, TargetMismatch
 from .._learned import Learned, Sampled
 from .._limits import information_limit
 from .._models import Attention
-from .._oracles import CERTAIN, Averaged, Narrow, Oracle, is_narrow
+from .._oracles import CERTAIN, Averaged, Narrow, Oracle
 from .attention import learn_attention
 from .key_bias import SCORE
 from .passes import exact_rank, from_narrow, hidden, interval, sampled, until, wanted_passes
@@ -129,14 +129,14 @@ def learn_values(
     oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
 ) -> Learned:
     """Recover one head from value answers, as accurate as promised or not."""
-    unaware = not is_narrow(oracle)
+    unaware = not oracle.narrow
     try:
         return learn_attention(oracle, rng, rank, accuracy)
     except Unpromised as noticed:
         seen = noticed
     except TargetMismatch as mismatch:
         reason, seen = explained(oracle, mismatch, rng), None
-        if not (unaware and is_narrow(oracle)):
+        if not (unaware and oracle.narrow):
             raise reason from None
     if seen is None:  # in few dimensions it takes the answers up to here to recognise their format
         return learn_values(oracle, rng, rank, accuracy)
@@ -144,7 +144,7 @@ def learn_values(
 
 
 def from_noise(oracle: Oracle, seen: Unpromised, rng: np.random.Generator, rank: int | None, accuracy: float | None):
-    if not is_narrow(oracle):
+    if not oracle.narrow:
         return from_fresh_noise(oracle, measure_noise(oracle, seen), rng, rank, accuracy)
     narrow = Narrow(oracle)
     if not seen.fresh:

@@ -8,7 +8,7 @@ have d + 1 coordinates, the last of which, beta, is that of the key bias, and ar
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn, Self
+from typing import NoReturn
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from .._oracles import Oracle
 from .._types import Float
 from .frame import Frame, cone
 from .head_sum import SAFETY, HeadSum, ValueSpace
-from .logit import TARGET, Interval, beyond, logit
 from .meter import GROWTH, Meter, Scores
-from .value import BLOCK_BYTES, GOOD_ENOUGH, MAX_REASKS
+from .reading import TARGET, Interval, logit, read_logits
+from .value import BLOCK_BYTES, GOOD_ENOUGH
 
 SATURATED = 6.0  # a score beyond this is asked again with a shorter key: its error would spoil its column
 
@@ -73,7 +73,7 @@ class IsolatedHead(Meter):
         """The head's v, as far as these keys see it."""
         return self.space.gains[self.h] * np.eye(self.dim)[0]
 
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> IsolatedHead:
         """The meter with keys as long as scores like these ask for; the query tokens stay."""
         rms = self.rho * float(np.sqrt(np.mean(scores**2)))
         if np.linalg.norm(scores) <= np.linalg.norm(noise):
@@ -110,19 +110,8 @@ class IsolatedHead(Meter):
         return 2 * SAFETY * np.sqrt(self.box.dim) * self.oracle.roundoff * W_norm * (1 + ratio) / np.sqrt(self.dim)
 
     def logits(self, q: Float[np.ndarray, "p d"], keys: Float[np.ndarray, "p n d"]) -> Interval:
-        """`z.k_h` for query tokens and keys; a key that saturates is asked again, shortened, and scaled back."""
-        s, lo, hi = interval = self.read(q, keys)
-        row, col = np.nonzero(beyond(interval, SATURATED))
-        shrink, seen = np.ones(len(row)), s[row, col]
-        for _ in range(MAX_REASKS):
-            if len(row) == 0:
-                return s, lo, hi
-            shrink *= 1.5 / np.clip(np.abs(seen), 3.0, 20 * SATURATED)
-            reading = self.read(q[row], (shrink[:, None] * keys[row, col])[:, None])
-            s[row, col], lo[row, col], hi[row, col] = (end[:, 0] / shrink for end in reading)
-            still = beyond(reading, SATURATED)[:, 0]
-            row, col, shrink, seen = row[still], col[still], shrink[still], reading[0][still, 0]
-        return self.refuse(q[row[0]], keys[row[0], col[0]], "0 or 1 at any length")
+        """`z.k_h` for query tokens and keys; a key that saturates is asked again, shortened."""
+        return read_logits(self.read, self.refuse_saturation, q, keys, SATURATED, guaranteed=False)[0]
 
     def read(self, q: Float[np.ndarray, "p d"], keys: Float[np.ndarray, "p n d"]) -> Interval:
         """The logit `z.k_h` of each key z, from `y = sigma(z.k_h) z.v_h`, and its interval."""
@@ -139,6 +128,9 @@ class IsolatedHead(Meter):
             self.refuse(q[where // n], sent[where], f"one that asks for a weight of {y[where] / swing[where]:.6g}")
         s, lo, hi = (end.reshape(p, n) for end in interval)
         return s, lo, hi
+
+    def refuse_saturation(self, q: np.ndarray, key: np.ndarray) -> NoReturn:
+        self.refuse(q, key, "0 or 1 at any length")
 
     def refuse(self, q: np.ndarray, key: np.ndarray, got: str) -> NoReturn:
         evidence = Evidence(

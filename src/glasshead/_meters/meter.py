@@ -1,25 +1,16 @@
-"""Errors that many scores share, counted once: those of the bias and of v.
-
-Every score is read against the same bias and the same v, so an adversary who spoils those spoils all scores in one way,
-not each in its own. To first order, with `signal = sigma swing` and `rest = swing - signal`, a logit is off by
-
-    (e - e_0 - q.dv) (1/signal + 1/rest) - key.dv / rest,
-
-where e is the error of its own answer, e_0 that of the bias and dv that of v. The entries of v were read one by one,
-and v once more along its own direction u, all against the same bias: `step dv = P e_v + u e_1 - e_0 (P 1 + u)`, where
-P projects across u.
-"""
+"""What a meter is, and what it hands to a scheme: scores, and how far they may be off, one by one and together."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
 
+from .._linalg import spectral_norm
 from .._oracles import Oracle
 from .._types import Float
 from .frame import Frame, inside, pairs
@@ -84,14 +75,28 @@ class Readings:
 def split_errors(
     oracle: Oracle, values: Values, readings: Readings, alone: np.ndarray, of_signal: np.ndarray, of_swing: np.ndarray
 ) -> Errors:
-    """The errors of readings taken apart. `alone` bounds what an answer itself adds to its signal, `of_signal` and
-    `of_swing` all of their errors with nothing shared; where these say less than the width, that one counts."""
+    """Errors that many scores share, counted once: those of the bias and of v.
+
+    Every logit is read against the same bias and the same v, so an adversary who spoils those spoils all logits in one
+    way, not each in its own. To first order, with `signal = sigma(s) swing` and `rest = swing - signal`, one is off by
+
+        (e - e_0 - q.dv) (1/signal + 1/rest) - key.dv / rest,
+
+    where e is the error of its own answer, e_0 that of the bias and dv that of v. The entries of v were read one by
+    one, and v once more along its own direction u, all against the same bias:
+
+        step dv = P e_v + u e_1 - e_0 (P 1 + u),    P projecting across u.
+
+    `alone` bounds what an answer itself adds to its signal, `of_signal` and `of_swing` all
+    of their errors with nothing shared; where these say less than the width, that one counts.
+    """
     q, keys, shrunk = readings.q, readings.keys, readings.shrunk
     swing, direction = shrunk * (keys @ values.v), values.v / np.linalg.norm(values.v)
     with np.errstate(divide="ignore", invalid="ignore"):
         signal, rest = swing * expit(readings.logits * shrunk), swing * expit(-readings.logits * shrunk)
         both = (1 / signal + 1 / rest) / shrunk
-        first = alone * np.abs(both) + values.rounding(oracle) * lengths(q, keys, both, rest)
+        per_unit = np.linalg.norm(q, axis=1)[:, None] * np.abs(both) + np.linalg.norm(keys, axis=1) / np.abs(rest)
+        first = alone * np.abs(both) + values.rounding(oracle) * per_unit
         second = remainder(signal, of_signal) + remainder(rest, of_signal + of_swing)
         single = first + second / shrunk
         plain = single < readings.width
@@ -115,16 +120,6 @@ def remainder(part: np.ndarray, error: np.ndarray) -> np.ndarray:
     least = np.abs(part) - error
     with np.errstate(divide="ignore"):
         return np.where(least > 0, error**2 / (2 * np.square(least)), np.inf)
-
-
-def lengths(q: np.ndarray, keys: np.ndarray, both: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """What an error of v of unit length does to each logit at most."""
-    return np.linalg.norm(q, axis=1)[:, None] * np.abs(both) + np.linalg.norm(keys, axis=1) / np.abs(rest)
-
-
-def spectral_norm(A: np.ndarray) -> float:
-    gram = A @ A.T if len(A) <= A.shape[1] else A.T @ A
-    return float(np.sqrt(max(0.0, np.linalg.eigvalsh(gram)[-1])))
 
 
 @dataclass(frozen=True)
@@ -195,14 +190,14 @@ class Meter(ABC):
         return (self.columns(B, A) for B, A in blocks)
 
     @abstractmethod
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Meter:
         """The meter at the scale that suits scores like these, known up to `noise`."""
 
-    def suited(self, keys: np.ndarray) -> Self:
+    def suited(self, keys: np.ndarray) -> Meter:
         """The meter at the scale that suits these keys."""
         return self
 
-    def sharper(self) -> Self:
+    def sharper(self) -> Meter:
         """The meter at its finest, for a few scores on which a bound on everything else hangs."""
         return self
 

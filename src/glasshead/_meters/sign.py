@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -177,7 +177,7 @@ class SignMeter(Meter):
         """Whether more bits would not say more, because of the error of v and the rounding of the box."""
         return self.width <= BLUR * float(self._typical.blur[0])
 
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> SignMeter:
         """The meter with the range that suits these scores; it shrinks by `GROWTH` at most."""
         rms = float(np.sqrt(np.mean(scores**2)))
         reach = max(RANGE * rms, self.reach / GROWTH)
@@ -185,11 +185,11 @@ class SignMeter(Meter):
             return replace(self, reach=reach, bits=max(1, self.bits + math.ceil(math.log2(reach / self.reach))))
         return replace(self, reach=reach)
 
-    def suited(self, keys: np.ndarray) -> Self:
+    def suited(self, keys: np.ndarray) -> SignMeter:
         lean = np.abs(keys @ self.space.v) / np.linalg.norm(keys, axis=-1)
         return replace(self, lean=max(self.lean, float(lean.max(initial=0.0))))
 
-    def sharper(self) -> Self:
+    def sharper(self) -> SignMeter:
         return replace(self, bits=self.bits + FINER)
 
     def likely(self, noise: float) -> float:

@@ -8,7 +8,7 @@ Send `[rho a + kappa b ; kappa b]`. The softmax over two tokens is a sigmoid, so
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn, Self
+from typing import NoReturn
 
 import numpy as np
 from scipy.special import expit
@@ -17,14 +17,38 @@ from .._errors import WEIGHT, Evidence, TargetMismatch
 from .._oracles import Oracle
 from .._types import Float
 from .frame import NOTHING, Frame
-from .logit import TARGET, Interval, beyond, logit
 from .meter import GROWTH, Errors, Meter, Readings, Scores, one_after_the_other, split_errors
-from .reading import Values
+from .reading import TARGET, Interval, Values, logit, read_logits
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
-MAX_REASKS = 20  # rounds of asking saturated scores again, each at a fraction of the scale
 GOOD_ENOUGH = 0.8, 1.15
-OUTLIER = 2.5  # times sqrt(n): a score that much less certain than its n neighbours would spoil them, so is asked again
+
+
+RATIO = 2.0**12  # rho / kappa where nothing asks for more: kappa b.v is then no rounding problem
+HEADROOM = 2.0**8  # how far the signal should stand above the bias it is read against
+
+
+def split(product: float, oracle: Oracle, values: Values) -> tuple[float, float]:
+    """`rho, kappa` with the given product, `rho + kappa` within reach, `rho` as long as bias and tolerance ask for."""
+    v_norm = float(np.linalg.norm(values.v))
+    wanted = HEADROOM * abs(values.bias) / v_norm
+    if values.promise(oracle, 0.0) > 0:
+        wanted = np.inf
+    rho = max(np.sqrt(product * RATIO), wanted, oracle.shortest)
+    return fit(rho, product / rho if np.isfinite(rho) else 0.0, product, oracle.reach)
+
+
+def fit(rho: float, kappa: float, product: float, reach: float) -> tuple[float, float]:
+    if rho + kappa <= reach:
+        return rho, kappa
+    if 4 * product >= reach**2:
+        return reach / 2, reach / 2
+    rho = (reach + np.sqrt(reach**2 - 4 * product)) / 2
+    return rho, product / rho
+
+
+def largest_product(oracle: Oracle) -> float:
+    return oracle.reach**2 / 4
 
 
 @dataclass(frozen=True)
@@ -45,7 +69,7 @@ class ValueMeter(Meter):
     shift: float = 0.0  # how far the origin was moved,
     clutter: float = 0.0  # and how large the terms are that cancel there
 
-    def at(self, rho: float, kappa: float) -> Self:
+    def at(self, rho: float, kappa: float) -> ValueMeter:
         return replace(self, rho=rho, kappa=kappa)
 
     @property
@@ -62,7 +86,7 @@ class ValueMeter(Meter):
     def axis(self) -> np.ndarray:
         return self.values.v
 
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> ValueMeter:
         """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`.
 
         They grow by `GROWTH` at most: scores that are all but zero say nothing about the ones to come. A scale that is
@@ -76,7 +100,7 @@ class ValueMeter(Meter):
         factor = GROWTH if GROWTH * rms < TARGET else TARGET / rms
         return self.at(self.rho, min(self.kappa * factor, max(self.kappa, self.oracle.reach - self.rho)))
 
-    def suited(self, keys: np.ndarray) -> Self:
+    def suited(self, keys: np.ndarray) -> ValueMeter:
         """The meter with its lever shortened, if need be, to what these keys see of the key bias."""
         if self.key_bias is None:
             return self
@@ -123,30 +147,8 @@ class ValueMeter(Meter):
         return split_errors(self.oracle, self.values, readings, self._alone(size, *norms), *self._errors(size, *norms))
 
     def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[Interval, np.ndarray]:
-        """`k.(W q + key_bias)` for query tokens `q (m, d)` and key tokens `k` in `keys (m, n, d)`, with its interval.
-
-        Logits are linear in the key: one that saturates is asked again with the key shortened, and scaled back. Also
-        says how much shorter the key was, or 0 where the logit comes from more than one reading.
-        """
-        s, lo, hi = interval = self.read(q, keys)
-        width = hi - lo
-        outlier = OUTLIER * np.sqrt(max(16, s.shape[1])) * np.median(width)
-        row, col = np.nonzero(beyond(interval, self.saturated) | (width > outlier) & (np.abs(s) > 3))
-        shrunk = np.ones_like(s)
-        shrink, seen = np.ones(len(row)), s[row, col]
-        for _ in range(MAX_REASKS):
-            if len(row) == 0:
-                return (s, lo, hi), shrunk
-            shrink *= 1.5 / np.clip(np.abs(seen), 3.0, 20 * self.saturated)
-            reading = self.read(q[row], (shrink[:, None] * keys[row, col])[:, None])
-            seen, low, high = (end[:, 0] / shrink for end in reading)
-            # Both readings hold, so the logit lies in both intervals.
-            lo[row, col], hi[row, col] = np.maximum(lo[row, col], low), np.minimum(hi[row, col], high)
-            s[row, col] = np.clip(seen, lo[row, col], hi[row, col])
-            shrunk[row, col] = np.where(s[row, col] == seen, shrink, 0.0)
-            still = beyond(reading, self.saturated)[:, 0]
-            row, col, shrink, seen = row[still], col[still], shrink[still], (seen * shrink)[still]
-        return self.refuse_saturation(q[row[0]], keys[row[0], col[0]])
+        """`k.(W q + key_bias)` for query tokens q and key tokens k, with its interval, and how much k was shortened."""
+        return read_logits(self.read, self.refuse_saturation, q, keys, self.saturated, guaranteed=True)
 
     def refuse_saturation(self, q: np.ndarray, key: np.ndarray) -> NoReturn:
         evidence = Evidence(

@@ -11,7 +11,7 @@ from .._errors import NOT_HEADS, AccuracyUnreachable, Evidence, TargetMismatch
 from .._linalg import svd
 from .._oracles import Oracle
 from .._types import Float
-from .reading import HEADROOM
+from .value import HEADROOM
 
 OUTPUT_ROUNDINGS = 64  # roundings of a d-dimensional sum, to be safe: a singular value below that is none
 

@@ -7,7 +7,6 @@ Query tokens are `origin + kappa b`, keys `rho a` away from them. A probe gives 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 import numpy as np
 
@@ -50,15 +49,15 @@ class MatchingMeter(Meter):
         """None: no direction shows better than another."""
         return None
 
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Self:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> MatchingMeter:
         """The meter with probes shortened, if need be, to what suits scores like these."""
         return self.no_longer_than(self.kappa * float(np.sqrt(np.mean(scores**2))))
 
-    def suited(self, keys: np.ndarray) -> Self:
+    def suited(self, keys: np.ndarray) -> MatchingMeter:
         """The meter with probes shortened, if need be, to what these keys see at every query."""
         return self.no_longer_than(float(np.sqrt(np.mean((keys @ self.pull) ** 2))))
 
-    def no_longer_than(self, score: float) -> Self:
+    def no_longer_than(self, score: float) -> MatchingMeter:
         """For keys that have this score per unit length. Pilots have settled how long probes may be otherwise."""
         wanted = self.rho * self.ruler.reach * score / self.ruler.curve.typical
         return replace(self, rho=self.rho / wanted) if wanted > AMPLE else self
@@ -116,6 +115,6 @@ class SignMatchingMeter(MatchingMeter):
     def likely(self, noise: float) -> float:
         return UNLUCKY * noise
 
-    def no_longer_than(self, score: float) -> Self:
+    def no_longer_than(self, score: float) -> SignMatchingMeter:
         """The length of a probe follows from where answers change."""
         return self

@@ -13,7 +13,7 @@ from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
 from ...._meters import Readout, VectorMeter, orthonormal, read_rows, reader, seen_outputs
 from ...._models import Attention, MultiHead
-from ...._oracles import Oracle, is_narrow
+from ...._oracles import Oracle
 from .columns import COLUMN_ROUNDINGS, SPARE_READ, TOKEN_SHARE, LayerColumns, read_columns, span
 from .scale import Scale, find_token_lengths, find_tuned_lengths, unit
 from .spaces import NeedsScalarRoute, NullSpace, find_spaces
@@ -150,7 +150,7 @@ def read_sum_of_maps(oracle: Oracle, rng: np.random.Generator, known: dict) -> R
     bias, B, first = read_rows(oracle, token)
     if B.ndim == 1:
         raise NeedsScalarRoute("the box answers one number per query")
-    if is_narrow(oracle):
+    if oracle.narrow:
         raise NeedsScalarRoute("the answers come in a narrow format, which has too few digits for many scores at once")
     known |= {"v": B, "bias": bias}
     if not np.any(B):
