@@ -9,8 +9,9 @@ import numpy as np
 from ...._errors import NotConverged
 from ...._linalg import random_rotation
 from ...._types import Float
-from .fit import EvenPart, Pairs
+from .even import EvenPart
 from .levenberg import levenberg
+from .pairs import Pairs
 
 HYPERPLANE_TRIES = 4000
 OFF_SCORE = 8.0  # the score of the others: what is left of them is known well enough

@@ -1,4 +1,10 @@
-"""From keys at one query token and the columns of W to heads."""
+"""All heads at once: the whole way from a box to every head.
+
+First guesses of all pairs (k_h, v_h) at one query token come from a plane of keys, where heads are few, or from the jumps of
+a circle, where they are many; the pairs are then solved for together, and must explain fresh answers. From there on every
+column of every W is a small change of the pairs at another query token (`columns`), and three tokens tell the sign of each
+pair (`orientation`). The first guess whose heads pass the held-out check is handed back.
+"""
 
 from __future__ import annotations
 
@@ -9,47 +15,17 @@ import numpy as np
 from ...._checks import checked_heads
 from ...._errors import BudgetExceeded, GlassheadError, NotConverged, TargetMismatch
 from ...._learned import CONFIDENCE, LearnedMultiHead
+from ...._linalg import random_rotation
 from ...._meters import HeadSum, read_head_sum
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
 from ...._types import Float
 from .columns import ColumnReader
-from .fit import EvenPart, Pairs, fitted_pairs
-from .plane import WRONG, allowed_misfit, read_around, read_misfit
-from .starts import find_few_in_plane, find_in_plane, find_on_circle
-from .turns import Oriented, find_orientation
-
-NO_KEY_BIAS = 1e-8  # of the key: a key bias, if there is none
-
-
-def from_pairs(
-    even: EvenPart,
-    pairs: Pairs,
-    values: Oriented,
-    W: Float[np.ndarray, "H d d"],
-    ranks: list[int],
-    accuracy: float | None,
-) -> LearnedMultiHead:
-    biases = pairs.K - W @ even.q
-    size = np.linalg.norm(pairs.K, axis=1) + np.linalg.norm(W @ even.q, axis=1)
-    biased = bool((np.linalg.norm(biases, axis=1) > NO_KEY_BIAS * size).any())
-    heads, found = [], []
-    for sign, V in ((1.0, values.positive), (-1.0, values.negative)):
-        for h in np.flatnonzero(V.any(axis=1)):
-            heads.append(Attention(sign * W[h], V[h], key_bias=sign * biases[h] if biased else None))
-            found.append(ranks[h])
-    if values.mean.any():
-        heads.append(Attention(np.zeros_like(W[0]), values.mean))
-        found.append(0)
-    model = MultiHead(heads, bias=even.box.bias)
-    return LearnedMultiHead(model, tuple(found), CONFIDENCE, sentence_together(model), accuracy)
-
-
-def sentence_together(model: MultiHead) -> str:
-    biases = " and ".join(["key biases"] * model.has_key_bias + ["a bias"] * bool(np.any(model.bias))) or "no bias"
-    heads = "1 head" if len(model.heads) == 1 else f"{len(model.heads)} heads"
-    return f"{heads} with {biases}, solved for together, since they cannot be told apart one by one"
-
+from .even import WRONG, EvenPart, allowed_misfit, find_even_part, read_around, read_misfit
+from .jumps import find_pairs_by_jumps
+from .orientation import Oriented, find_orientation
+from .pairs import Pairs, fitted_pairs
+from .plane import Plane, find_heads_in, read_outside_plane
 
 PRECISE = 1e-13  # of fresh answers: fine as it is
 PAIRS_SURPLUS = 1.25  # questions for each unknown, where all are solved for at once
@@ -118,3 +94,73 @@ def refuse_empty(pairs: Pairs) -> Pairs:
     if not (np.isfinite(sizes) & (sizes > 0)).all():
         raise NotConverged("some of the heads that explain the answers have no key or no value")
     return pairs
+
+
+FEW_HEADS, MOST_HEADS = 7, 14  # heads, where guesses are quick, and where they still find what there is
+USUAL_SCORE = 6.0  # the usual score that tells heads apart
+
+
+def find_few_in_plane(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, Pairs, float]:
+    return find_in_plane(box, rng, FEW_HEADS)
+
+
+def find_in_plane(box: HeadSum, rng: np.random.Generator, most: int = MOST_HEADS) -> tuple[EvenPart, Pairs, float]:
+    box.oracle.stage = "counting heads in a plane"
+    even, length = find_even_part(box, rng)
+    return even, find_from_plane(even, length, rng, most), length
+
+
+def find_from_plane(
+    even: EvenPart, length: float, rng: np.random.Generator, most: int, known: Pairs | None = None
+) -> Pairs:
+    """All heads, from those that keys of a random plane show."""
+    frame = random_rotation(even.box.dim, rng)
+    plane = Plane(even, frame[:2], length, rng)
+    seen = None if known is None else Pairs(known.K @ plane.basis.T, known.V @ plane.basis.T)
+    flat = find_heads_in(plane, allowed_misfit(even, length), most, seen)
+    if flat is None or len(flat) == 0:  # none at all, where answers are lost in their errors
+        raise NotConverged(f"no {most} heads explain the answers to keys of a plane")
+    return read_outside_plane(plane, flat, frame[2:], allowed_misfit(even, length))
+
+
+def find_on_circle(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, Pairs, float]:
+    """Heads may hide from a circle, if few do: then a plane shows them beside the others."""
+    if box.dim < 2:
+        raise NotConverged("in dimension 1 there are no circles")
+    even, pairs = find_pairs_by_jumps(box, rng)
+    length = USUAL_SCORE * np.sqrt(box.dim) / float(np.median(np.linalg.norm(pairs.K, axis=1)))
+    if read_misfit(even, pairs, length, rng) > WRONG + allowed_misfit(even, length):
+        pairs = find_from_plane(even, length, rng, len(pairs) + FEW_HEADS, pairs)
+    return even, pairs, length
+
+
+NO_KEY_BIAS = 1e-8  # of the key: a key bias, if there is none
+
+
+def from_pairs(
+    even: EvenPart,
+    pairs: Pairs,
+    values: Oriented,
+    W: Float[np.ndarray, "H d d"],
+    ranks: list[int],
+    accuracy: float | None,
+) -> LearnedMultiHead:
+    biases = pairs.K - W @ even.q
+    size = np.linalg.norm(pairs.K, axis=1) + np.linalg.norm(W @ even.q, axis=1)
+    biased = bool((np.linalg.norm(biases, axis=1) > NO_KEY_BIAS * size).any())
+    heads, found = [], []
+    for sign, V in ((1.0, values.positive), (-1.0, values.negative)):
+        for h in np.flatnonzero(V.any(axis=1)):
+            heads.append(Attention(sign * W[h], V[h], key_bias=sign * biases[h] if biased else None))
+            found.append(ranks[h])
+    if values.mean.any():
+        heads.append(Attention(np.zeros_like(W[0]), values.mean))
+        found.append(0)
+    model = MultiHead(heads, bias=even.box.bias)
+    return LearnedMultiHead(model, tuple(found), CONFIDENCE, sentence_together(model), accuracy)
+
+
+def sentence_together(model: MultiHead) -> str:
+    biases = " and ".join(["key biases"] * model.has_key_bias + ["a bias"] * bool(np.any(model.bias))) or "no bias"
+    heads = "1 head" if len(model.heads) == 1 else f"{len(model.heads)} heads"
+    return f"{heads} with {biases}, solved for together, since they cannot be told apart one by one"

@@ -1,8 +1,12 @@
-"""A first guess in a plane of keys: there a head is four numbers, and all keys that it could have fit on a grid.
+"""All heads that keys of a plane show, without a first guess; then their coordinates outside of the plane.
 
-Greedily: the gate of the grid that explains most of what is left, with all others free to move along, then all heads
-refined together. Where it ends, it ends at rounding: a wrong set of heads leaves a thousandth of the answers, not a
-billionth, so nothing has to be decided. Heads with parallel values or with proportional keys are no special case.
+In a plane a head is four numbers, and all keys that it could have fit on a grid of angles and lengths. Greedily: the gate
+`tanh(z.k / 2)` of the grid that explains most of what is left, with all others free to move along, then all heads fitted
+together. Where it ends, it ends at rounding: a wrong set of heads leaves a thousandth of the answers, not a billionth, so
+nothing has to be decided. Heads with parallel values or with proportional keys are no special case.
+
+A key of the plane and a little of another direction is answered by the same heads: what it adds is nearly linear in two
+numbers for each of them, the coordinates of key and value along that direction.
 """
 
 from __future__ import annotations
@@ -10,16 +14,16 @@ from __future__ import annotations
 import numpy as np
 
 from ...._types import Float
-from .fit import EvenPart, Pairs, fitted_pairs, pair_jacobian, with_best_values
+from .even import EvenPart
+from .levenberg import levenberg
+from .pairs import Pairs, fitted_pairs, keys_around, pair_jacobian, random_keys, with_best_values
 
 POINTS_PER_HEAD, POINTS_SPARE = 24, 48  # points for each head, and beyond
 RENEWED = 4, 14  # heads: fewer need no second look, and more would take too long
 GREEDY_PATIENCE, NO_PROGRESS = 4, 0.6  # heads that, together, leave more than that are none
 GRID_ANGLES = 120
 GRID_SCALES = 2.0 ** np.arange(-4, 6, 0.5)  # of a key, times the usual length of z
-SPREAD = 4.0  # of the lengths of z, either way
 GUESSES, GUESSES_APART = 6, 0.3  # guesses to try for each new head, and how different they have to be
-HALF_ON = 2.5  # the largest score of a head that is neither on nor off
 COLLINEAR = 1e-6  # of the product of two squares: a determinant below says that the two columns are one
 
 
@@ -31,7 +35,7 @@ class Plane:
         self.Z, self.y = np.empty((0, len(basis))), np.empty(0)
 
     def read_more(self, count: int) -> None:
-        sent, y = self.even(points(count, self.length, len(self.basis), self.rng) @ self.basis)
+        sent, y = self.even(random_keys(count, self.length, len(self.basis), self.rng) @ self.basis)
         self.Z, self.y = np.vstack([self.Z, sent @ self.basis.T]), np.append(self.y, y)
 
     @property
@@ -39,25 +43,6 @@ class Plane:
         """Answers per length of the key, the largest being 1."""
         weight = 1 / np.linalg.norm(self.Z, axis=1)
         return weight / max(np.abs(weight * self.y).max(), np.finfo(float).tiny)
-
-
-def points(count: int, length: float, dim: int, rng: np.random.Generator) -> Float[np.ndarray, "n m"]:
-    """Random directions, lengths spread evenly over some octaves."""
-    Z = rng.standard_normal((count, dim))
-    sizes = length * SPREAD ** rng.uniform(-1, 1, count)
-    return Z * (sizes / np.linalg.norm(Z, axis=1))[:, None]
-
-
-def around(pairs: Pairs, each: int, length: float, rng: np.random.Generator) -> Float[np.ndarray, "n m"]:
-    """Random keys for which some head is half on, and as many others: these show keys, those show values."""
-    H, dim = pairs.K.shape
-    Z = points(H * each, length, dim, rng)
-    K = np.repeat(pairs.K, each, axis=0)
-    shift = rng.uniform(-HALF_ON, HALF_ON, len(Z)) - (Z * K).sum(axis=1)
-    on_edge = Z + (shift / (K**2).sum(axis=1))[:, None] * K
-    size = np.linalg.norm(on_edge, axis=1, keepdims=True)
-    on_edge *= np.minimum(1.0, SPREAD * length / np.maximum(size, np.finfo(float).tiny))
-    return np.vstack([on_edge, points(H * each, length, dim, rng)])
 
 
 def find_heads_in(plane: Plane, enough: float, most: int, known: Pairs | None = None) -> Pairs | None:
@@ -156,26 +141,56 @@ def without_spare(plane: Plane, found: Pairs, enough: float) -> Pairs:
     return found
 
 
-FRESH_EACH = 2  # questions to check with, for each head and kind
-FOUND = 1e-9  # of the largest answer: a set of heads that explains all but this is the right one
-ANSWER_ERRORS = 30.0  # times the error of an answer, where that is more
-WRONG = 1e-7  # of fresh answers: heads that are further off are others
+SHIFTS = 0.5, 0.05, 0.005  # of a unit of score, for the largest key: how far keys go in the other direction
+SHIFT_EACH, SHIFT_SPARE = 1, 4  # questions for each head and kind, and beyond
 
 
-def read_around(even: EvenPart, pairs: Pairs, length: float, each: int, rng: np.random.Generator):
-    """Fresh random keys in all directions, as sent, the answers, and weights that make the largest 1."""
-    Z, y = even(around(pairs, each, length, rng))
-    weight = 1 / np.linalg.norm(Z, axis=1)
-    return Z, y, weight / max(np.abs(weight * pairs(Z)).max(), np.abs(weight * y).max(), np.finfo(float).tiny)
+def read_outside_plane(plane: Plane, flat: Pairs, rest: Float[np.ndarray, "n d"], enough: float) -> Pairs:
+    """The pairs in d coordinates, `rest` being the orthonormal directions outside of the plane."""
+    coordinates = [read_coordinate(plane, flat, direction, enough) for direction in rest]
+    K, V = (np.array([pair[i] for pair in coordinates]).reshape(len(rest), len(flat)).T for i in range(2))
+    return Pairs(flat.K @ plane.basis + K @ rest, flat.V @ plane.basis + V @ rest)
 
 
-def read_misfit(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator) -> float:
-    """By how much fresh answers differ from those of the pairs, the largest answer being 1."""
-    Z, y, weight = read_around(even, pairs, length, FRESH_EACH, rng)
-    return float(np.abs(weight * (y - pairs(Z))).max())
+def read_coordinate(
+    plane: Plane, flat: Pairs, direction: Float[np.ndarray, " d"], enough: float
+) -> Float[np.ndarray, "2 H"]:
+    """What keys and values have along one direction. A key may have far more of it than of the plane: then less far."""
+    found = np.zeros((2, len(flat)))
+    for move in SHIFTS:
+        far = move / float(np.linalg.norm(flat.K, axis=1).max())
+        found, left = solved_shift(ShiftedPlane(plane, flat, direction, far))
+        if left * far <= enough * plane.length:
+            break
+    return found
 
 
-def allowed_misfit(even: EvenPart, length: float) -> float:
-    """What the right heads may leave of the answers, the largest being 1."""
-    keys = length * np.eye(even.box.dim)[:1]
-    return FOUND + ANSWER_ERRORS * float(even.noise(keys)[0]) / (length * even.gain)
+class ShiftedPlane:
+    """Keys of the plane, moved the same way out of it, in coordinates along it and beyond, and their answers."""
+
+    def __init__(self, plane: Plane, flat: Pairs, direction: Float[np.ndarray, " d"], far: float):
+        edges, others = (
+            keys_around(flat, SHIFT_EACH, plane.length, plane.rng),
+            random_keys(SHIFT_SPARE, plane.length, len(plane.basis), plane.rng),
+        )
+        sent, self.y = plane.even(np.vstack([edges, others]) @ plane.basis + far * direction)
+        self.Z = np.c_[sent @ plane.basis.T, sent @ direction]
+        self.flat, self.far = flat, far
+
+    def pairs(self, x: np.ndarray) -> Pairs:
+        k, v = x.reshape(2, -1)
+        return Pairs(np.c_[self.flat.K, k], np.c_[self.flat.V, v])
+
+
+def solved_shift(cut: ShiftedPlane) -> tuple[Float[np.ndarray, "2 H"], float]:
+    """The last coordinate of keys and values, and what is left of the answers, over the move."""
+
+    def residual(x: np.ndarray) -> np.ndarray:
+        return (cut.y - cut.pairs(x)(cut.Z)) / cut.far
+
+    def jacobian(x: np.ndarray) -> np.ndarray:
+        now = cut.pairs(x)
+        return np.c_[now.by_keys(cut.Z), 0.5 * now.gates(cut.Z)]
+
+    x, left = levenberg(residual, jacobian, np.zeros(2 * len(cut.flat)), 0.0)
+    return x.reshape(2, -1), left

@@ -1,7 +1,7 @@
-"""A first guess where heads are many: every jump of a circle of very long keys, looked at closely.
+"""A first guess where heads are many: every jump of a circle of saturated keys, looked at closely.
 
-At the right length a jump is a head turning on, slowly: on its own hyperplane, with all others saturated, scores can be
-read like those of a single head.
+At the right length of keys a jump is a head turning on, slowly: on its own hyperplane, with all others saturated, its weight
+is `(y - left) / (right - left)` between the linear pieces on both sides, and scores are read like those of a single head.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from ...._linalg import random_rotation
 from ...._meters import HeadSum
 from ...._types import Float
 from ..saturated import Bracket, KeyCircle, arcs, find_circle, read_gradients
-from .fit import EvenPart, Pairs
-from .lift import find_even_part, read_outside_plane
-from .plane import WRONG, Plane, allowed_misfit, find_heads_in, read_misfit
+from .even import EvenPart
+from .pairs import Pairs
 
 JUMP_SHARE = 1e-3  # of the way to the next jump: within that, the others stay saturated while keys get shorter
 LENGTH_SHRINK = 4.0
@@ -108,41 +107,3 @@ def find_pairs_by_jumps(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPar
     )
     V = np.diff(sides, axis=0)
     return EvenPart(box, circle.saturated.q, float(np.linalg.norm(V))), Pairs(K, V)
-
-
-FEW_HEADS, MOST_HEADS = 7, 14  # heads, where guesses are quick, and where they still find what there is
-USUAL_SCORE = 6.0  # the usual score that tells heads apart
-
-
-def find_few_in_plane(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, Pairs, float]:
-    return find_in_plane(box, rng, FEW_HEADS)
-
-
-def find_in_plane(box: HeadSum, rng: np.random.Generator, most: int = MOST_HEADS) -> tuple[EvenPart, Pairs, float]:
-    box.oracle.stage = "counting heads in a plane"
-    even, length = find_even_part(box, rng)
-    return even, find_from_plane(even, length, rng, most), length
-
-
-def find_from_plane(
-    even: EvenPart, length: float, rng: np.random.Generator, most: int, known: Pairs | None = None
-) -> Pairs:
-    """All heads, from those that keys of a random plane show."""
-    frame = random_rotation(even.box.dim, rng)
-    plane = Plane(even, frame[:2], length, rng)
-    seen = None if known is None else Pairs(known.K @ plane.basis.T, known.V @ plane.basis.T)
-    flat = find_heads_in(plane, allowed_misfit(even, length), most, seen)
-    if flat is None or len(flat) == 0:  # none at all, where answers are lost in their errors
-        raise NotConverged(f"no {most} heads explain the answers to keys of a plane")
-    return read_outside_plane(plane, flat, frame[2:], allowed_misfit(even, length))
-
-
-def find_on_circle(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, Pairs, float]:
-    """Heads may hide from a circle, if few do: then a plane shows them beside the others."""
-    if box.dim < 2:
-        raise NotConverged("in dimension 1 there are no circles")
-    even, pairs = find_pairs_by_jumps(box, rng)
-    length = USUAL_SCORE * np.sqrt(box.dim) / float(np.median(np.linalg.norm(pairs.K, axis=1)))
-    if read_misfit(even, pairs, length, rng) > WRONG + allowed_misfit(even, length):
-        pairs = find_from_plane(even, length, rng, len(pairs) + FEW_HEADS, pairs)
-    return even, pairs, length

@@ -1,75 +1,42 @@
-"""From a plane of keys to all of them: the other coordinates of keys and values, one direction after the other.
+"""G of the box at one query token, and lengths of tokens that suit its heads.
 
-A key of the plane and a little of another direction is answered by the same heads: what it adds is nearly linear in
-two numbers for each of them.
+A key so short that no head saturates says nothing about scores, since G is then quadratic in z; one so long that all do says
+only where a head turns on, since G is then homogeneous of degree 1. In between the answer to `2 z` differs from twice that to
+z, and by how much tells the length. Query token and keys grow together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...._errors import NotConverged
-from ...._meters import HeadSum
+from ...._meters import SAFETY, HeadSum
 from ...._types import Float
-from .fit import EvenPart, Pairs
-from .levenberg import levenberg
-from .plane import SPREAD, Plane, around, points
-
-SHIFTS = 0.5, 0.05, 0.005  # of a unit of score, for the largest key: how far keys go in the other direction
-SHIFT_EACH, SHIFT_SPARE = 1, 4  # questions for each head and kind, and beyond
+from .pairs import SPREAD, Pairs, keys_around
 
 
-def read_outside_plane(plane: Plane, flat: Pairs, rest: Float[np.ndarray, "n d"], enough: float) -> Pairs:
-    """The pairs in d coordinates, `rest` being the orthonormal directions outside of the plane."""
-    coordinates = [read_coordinate(plane, flat, direction, enough) for direction in rest]
-    K, V = (np.array([pair[i] for pair in coordinates]).reshape(len(rest), len(flat)).T for i in range(2))
-    return Pairs(flat.K @ plane.basis + K @ rest, flat.V @ plane.basis + V @ rest)
+@dataclass(frozen=True)
+class EvenPart:
+    """G of the box at one query token. `loud` is how much heads usually answer per length of a saturating key."""
 
+    box: HeadSum
+    q: Float[np.ndarray, " d"]
+    gain: float
 
-def read_coordinate(
-    plane: Plane, flat: Pairs, direction: Float[np.ndarray, " d"], enough: float
-) -> Float[np.ndarray, "2 H"]:
-    """What keys and values have along one direction. A key may have far more of it than of the plane: then less far."""
-    found = np.zeros((2, len(flat)))
-    for move in SHIFTS:
-        far = move / float(np.linalg.norm(flat.K, axis=1).max())
-        found, left = solved_shift(ShiftedPlane(plane, flat, direction, far))
-        if left * far <= enough * plane.length:
-            break
-    return found
+    def __call__(self, Z: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+        """The keys as they were sent, and G there."""
+        sent, y = self.box.read(Z, self.q)
+        return sent, y - 0.5 * sent @ self.box.total
 
+    def noise(self, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """How far answers to such keys may be off: the promise, and rounding."""
+        box, oracle = self.box, self.box.oracle
+        size = abs(box.bias) + abs(float(self.q @ box.total)) + np.linalg.norm(Z, axis=1) * self.gain
+        return 2 * oracle.tolerance + (2 * oracle.rtol + SAFETY * np.sqrt(box.dim) * oracle.roundoff) * size
 
-class ShiftedPlane:
-    """Keys of the plane, moved the same way out of it, in coordinates along it and beyond, and their answers."""
-
-    def __init__(self, plane: Plane, flat: Pairs, direction: Float[np.ndarray, " d"], far: float):
-        edges, others = (
-            around(flat, SHIFT_EACH, plane.length, plane.rng),
-            points(SHIFT_SPARE, plane.length, len(plane.basis), plane.rng),
-        )
-        sent, self.y = plane.even(np.vstack([edges, others]) @ plane.basis + far * direction)
-        self.Z = np.c_[sent @ plane.basis.T, sent @ direction]
-        self.flat, self.far = flat, far
-
-    def pairs(self, x: np.ndarray) -> Pairs:
-        k, v = x.reshape(2, -1)
-        return Pairs(np.c_[self.flat.K, k], np.c_[self.flat.V, v])
-
-
-def solved_shift(cut: ShiftedPlane) -> tuple[Float[np.ndarray, "2 H"], float]:
-    """The last coordinate of keys and values, and what is left of the answers, over the move."""
-
-    def residual(x: np.ndarray) -> np.ndarray:
-        return (cut.y - cut.pairs(x)(cut.Z)) / cut.far
-
-    def jacobian(x: np.ndarray) -> np.ndarray:
-        now = cut.pairs(x)
-        return np.c_[now.by_keys(cut.Z), 0.5 * now.gates(cut.Z)]
-
-    x, left = levenberg(residual, jacobian, np.zeros(2 * len(cut.flat)), 0.0)
-    return x.reshape(2, -1), left
+    def at(self, q: Float[np.ndarray, " d"]) -> EvenPart:
+        return replace(self, q=q)
 
 
 LOOK_KEYS = 8  # keys, at each length
@@ -163,3 +130,28 @@ def find_even_part(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, fl
     if not look.clear:
         raise Silent("no head prefers any token to another, as far as any tokens show")
     return looks[1].even(length, look.gain), length
+
+
+FRESH_EACH = 2  # questions to check with, for each head and kind
+FOUND = 1e-9  # of the largest answer: a set of heads that explains all but this is the right one
+ANSWER_ERRORS = 30.0  # times the error of an answer, where that is more
+WRONG = 1e-7  # of fresh answers: heads that are further off are others
+
+
+def read_around(even: EvenPart, pairs: Pairs, length: float, each: int, rng: np.random.Generator):
+    """Fresh random keys in all directions, as sent, the answers, and weights that make the largest 1."""
+    Z, y = even(keys_around(pairs, each, length, rng))
+    weight = 1 / np.linalg.norm(Z, axis=1)
+    return Z, y, weight / max(np.abs(weight * pairs(Z)).max(), np.abs(weight * y).max(), np.finfo(float).tiny)
+
+
+def read_misfit(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator) -> float:
+    """By how much fresh answers differ from those of the pairs, the largest answer being 1."""
+    Z, y, weight = read_around(even, pairs, length, FRESH_EACH, rng)
+    return float(np.abs(weight * (y - pairs(Z))).max())
+
+
+def allowed_misfit(even: EvenPart, length: float) -> float:
+    """What the right heads may leave of the answers, the largest being 1."""
+    keys = length * np.eye(even.box.dim)[:1]
+    return FOUND + ANSWER_ERRORS * float(even.noise(keys)[0]) / (length * even.gain)

@@ -1,14 +1,26 @@
-"""Keys and values of all heads at one query token, and the even part of the answers that they explain."""
+"""Keys and values of all heads at one query token, and the even part of the answers that they explain.
+
+At a query token q every head has a key `k_h = W_h q + key_bias_h`. The answer to `[z + q ; q]`, less what q alone gives and
+half of `z.total`, is even in z:
+
+    G(z) = sum_h tanh(z.k_h / 2) z.v_h / 2.
+
+It does not change when a pair (k_h, v_h) changes its sign; `orientation` tells signs later. This module has G of given
+pairs, its derivatives, the fit of pairs to answers, and random keys to ask about.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from ...._meters import SAFETY, HeadSum
 from ...._types import Float
 from .levenberg import levenberg
+
+VALUE_RCOND = 1e-12  # of the largest singular value: values along fainter ones would be rounding
+SPREAD = 4.0  # of the lengths of z, either way
+HALF_ON = 2.5  # the largest score of a head that is neither on nor off
 
 
 @dataclass(frozen=True)
@@ -30,29 +42,6 @@ class Pairs:
     def by_keys(self, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n H"]:
         """The derivative of G by each score."""
         return 0.25 * (1 - self.gates(Z) ** 2) * (Z @ self.V.T)
-
-
-@dataclass(frozen=True)
-class EvenPart:
-    """G of the box at one query token. `loud` is how much heads usually answer per length of a saturating key."""
-
-    box: HeadSum
-    q: Float[np.ndarray, " d"]
-    gain: float
-
-    def __call__(self, Z: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
-        """The keys as they were sent, and G there."""
-        sent, y = self.box.read(Z, self.q)
-        return sent, y - 0.5 * sent @ self.box.total
-
-    def noise(self, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """How far answers to such keys may be off: the promise, and rounding."""
-        box, oracle = self.box, self.box.oracle
-        size = abs(box.bias) + abs(float(self.q @ box.total)) + np.linalg.norm(Z, axis=1) * self.gain
-        return 2 * oracle.tolerance + (2 * oracle.rtol + SAFETY * np.sqrt(box.dim) * oracle.roundoff) * size
-
-    def at(self, q: Float[np.ndarray, " d"]) -> EvenPart:
-        return replace(self, q=q)
 
 
 def fitted_pairs(
@@ -92,5 +81,24 @@ def with_best_values(
 ) -> Pairs:
     """The pairs with these keys whose values explain most."""
     gates = (0.5 * np.tanh(Z @ K.T / 2)[:, :, None] * Z[:, None]).reshape(len(Z), -1)
-    V = np.linalg.lstsq(weight[:, None] * gates, weight * y, rcond=1e-12)[0]
+    V = np.linalg.lstsq(weight[:, None] * gates, weight * y, rcond=VALUE_RCOND)[0]
     return Pairs(K, V.reshape(K.shape))
+
+
+def random_keys(count: int, length: float, dim: int, rng: np.random.Generator) -> Float[np.ndarray, "n m"]:
+    """Random directions, lengths spread evenly over some octaves."""
+    Z = rng.standard_normal((count, dim))
+    sizes = length * SPREAD ** rng.uniform(-1, 1, count)
+    return Z * (sizes / np.linalg.norm(Z, axis=1))[:, None]
+
+
+def keys_around(pairs: Pairs, each: int, length: float, rng: np.random.Generator) -> Float[np.ndarray, "n m"]:
+    """Random keys for which some head is half on, and as many others: these show keys, those show values."""
+    H, dim = pairs.K.shape
+    Z = random_keys(H * each, length, dim, rng)
+    K = np.repeat(pairs.K, each, axis=0)
+    shift = rng.uniform(-HALF_ON, HALF_ON, len(Z)) - (Z * K).sum(axis=1)
+    on_edge = Z + (shift / (K**2).sum(axis=1))[:, None] * K
+    size = np.linalg.norm(on_edge, axis=1, keepdims=True)
+    on_edge *= np.minimum(1.0, SPREAD * length / np.maximum(size, np.finfo(float).tiny))
+    return np.vstack([on_edge, random_keys(H * each, length, dim, rng)])

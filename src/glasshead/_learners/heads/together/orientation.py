@@ -13,8 +13,8 @@ from scipy.special import expit
 
 from ...._errors import NotConverged
 from ...._types import Float
-from .fit import EvenPart, Pairs
-from .plane import around, points
+from .even import EvenPart
+from .pairs import Pairs, keys_around, random_keys
 
 TOKEN_COPIES = 2  # of the other token
 MEAN_WEIGHT = TOKEN_COPIES / (TOKEN_COPIES + 1)  # the weight that they have in the mean
@@ -55,7 +55,7 @@ def sum_of_norms(even: EvenPart, pairs: Pairs) -> float:
 
 def read_signs(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator) -> Float[np.ndarray, " H"]:
     """1 for every pair that is turned over, 0 for the others; nearest to these where it is neither."""
-    Z, y = even.box.read(points(len(pairs) + ORIENTATION_SPARE, length, even.box.dim, rng), even.q, TOKEN_COPIES)
+    Z, y = even.box.read(random_keys(len(pairs) + ORIENTATION_SPARE, length, even.box.dim, rng), even.q, TOKEN_COPIES)
     weight = 1 / np.linalg.norm(Z, axis=1)
     over = -(opposite_weights(pairs, Z) * (Z @ pairs.V.T))
     left = y - predicted_answers(even, pairs, np.zeros_like(pairs.V), Z)
@@ -67,7 +67,7 @@ def read_opposite_values(
 ) -> Float[np.ndarray, "H d"]:
     """The values of heads with the opposite keys, whatever they are."""
     each = round(OPPOSITE_SURPLUS * even.box.dim / 2) + 1
-    Z, y = even.box.read(around(pairs, each, length, rng), even.q, TOKEN_COPIES)
+    Z, y = even.box.read(keys_around(pairs, each, length, rng), even.q, TOKEN_COPIES)
     weight = 1 / np.linalg.norm(Z, axis=1)
     parts = (opposite_weights(pairs, Z)[:, :, None] * Z[:, None]).reshape(len(Z), -1)
     left = y - predicted_answers(even, pairs, np.zeros_like(pairs.V), Z)
@@ -93,7 +93,7 @@ def predicted_answers(
 def check_orientation(
     even: EvenPart, pairs: Pairs, negative: np.ndarray, length: float, rng: np.random.Generator
 ) -> bool:
-    Z, y = even.box.read(points(ORIENTATION_SPARE, length, even.box.dim, rng), even.q, TOKEN_COPIES)
+    Z, y = even.box.read(random_keys(ORIENTATION_SPARE, length, even.box.dim, rng), even.q, TOKEN_COPIES)
     read_misfit = np.abs(y - predicted_answers(even, pairs, negative, Z))
     allowed = ORIENTED * np.linalg.norm(Z, axis=1) * sum_of_norms(even, pairs) + ANSWER_ERRORS * even.noise(Z)
     return bool((read_misfit <= allowed).all())
