@@ -14,7 +14,7 @@ from ..._oracles import OneNumber, Oracle, Replayed
 from ..noise import learn_values
 from .combination import learn_combined
 from .scalar import learn_sum
-from .vector import NeedsScalarRoute, learn_vector, learn_vector_attention
+from .vector import learn_vector, learn_vector_attention
 
 
 def in_rows(learned: LearnedMultiHead) -> LearnedMultiHead:
@@ -37,9 +37,9 @@ def learn_head(oracle: Oracle, rng: np.random.Generator, rank: int | None = None
     """One head. Guarantees come from one score per query, so they are given where a promise or an accuracy asks."""
     if oracle.exact and accuracy is None and outputs(oracle) > 1:
         try:
-            return learn_vector_attention(oracle, rng, rank, accuracy)
-        except NeedsScalarRoute:
-            pass
+            learned = learn_vector_attention(oracle, rng, rank, accuracy)
+            if isinstance(learned, LearnedVector):
+                return learned
         except AccuracyUnreachable as unclear:
             law, query = "one set of scores explains all outputs", np.zeros((1, oracle.dim))
             evidence = Evidence(law, query, "expected fresh scores to agree", str(unclear))
@@ -59,16 +59,18 @@ def learn_heads(oracle: Oracle, rng: np.random.Generator, rank: int | None = Non
         learned = learn_sum(box, rng, rank, accuracy)
         return in_rows(learned) if box.shape else learned
     try:
-        return learn_vector(oracle, rng, rank, accuracy)
-    except NeedsScalarRoute as reason:
-        return learn_otherwise(oracle, rng, rank, accuracy, reason)
-    except AccuracyUnreachable as reason:
+        learned = learn_vector(oracle, rng, rank, accuracy)
+        if isinstance(learned, LearnedVector):
+            return learned
+        reason = str(learned)
+    except AccuracyUnreachable as error:
         if accuracy is not None:
             raise
-        return learn_otherwise(oracle, rng, rank, accuracy, reason)
+        reason = str(error)
+    return learn_otherwise(oracle, rng, rank, accuracy, reason)
 
 
-def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, reason: Exception) -> LearnedCombined:
+def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, reason: str) -> LearnedCombined:
     """What all outputs together do not show, for that `reason`, one combination of them may."""
     try:
         return learn_combined(oracle, rng, rank, accuracy)

@@ -1,4 +1,4 @@
-"""How large each output is, from a handful of queries with very long tokens."""
+"""The combination of outputs that is learned from: every output counts alike, and its promise follows from theirs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""What a two-token answer says about values, with all scores known: one linear equation for each output.
+"""Value maps of all outputs by least squares, from answers that were asked for anyway.
 
-`[q + z ; q]` is answered by `bias + sum_h (q + sigma(z.k_h) z) B_h`, `k_h = W_h q + key_bias_h`.
+With all scores known, the answer `bias + sum_h (q + sigma(z.k_h) z) B_h` to `[q + z ; q]`, `k_h = W_h q + key_bias_h`,
+is one linear equation in all `B_h` for each output. Answers count by their noise, to which errors of W add unless every
+head is saturated; where those on record leave some values unclear, fresh saturated pairs are asked.
 """
 
 from __future__ import annotations
@@ -17,9 +19,8 @@ from ...._types import Float
 from .outputs import OutputSizes
 
 ANSWER_ROUNDINGS = 4.0
-SCORE_ROUNDINGS = (
-    2.0**10
-)  # roundings that a score is usually off by: answers that do not depend on scores are worth that much more
+# Roundings that a score is usually off by: answers that do not depend on scores are worth that much more.
+SCORE_ROUNDINGS = 2.0**10
 SCORE_UNSURE = 1e-3  # of a score's size: heads further off are no recovery. One so close to 0 may have the other sign
 
 

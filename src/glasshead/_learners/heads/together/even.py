@@ -1,8 +1,8 @@
 """G of the box at one query token, and lengths of tokens that suit its heads.
 
-A key so short that no head saturates says nothing about scores, since G is then quadratic in z; one so long that all do says
-only where a head turns on, since G is then homogeneous of degree 1. In between the answer to `2 z` differs from twice that to
-z, and by how much tells the length. Query token and keys grow together.
+A key so short that no head saturates says nothing about scores, since G is then quadratic in z; one so long that all do
+says only where a head turns on, since G is then homogeneous of degree 1. In between the answer to `2 z` differs from
+twice that to z, and by how much tells the length. Query token and keys grow together.
 """
 
 from __future__ import annotations
@@ -52,10 +52,6 @@ QUERY_SHARES = (
 SHORT_ENOUGH = 0.1  # of the longest keys: beyond, heads may not be seen saturated at all
 PAST_LARGEST = 4.0  # times the length with the loudest answers: there heads are still flat
 LENGTH_FACTOR, LENGTH_COUNT = 8.0, 27  # lengths to look at one after the other, and the shortest of all
-
-
-class Silent(NotConverged):
-    """There is nothing to be seen at any length."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +112,8 @@ class GrowingKeys:
         return float(min(PAST_LARGEST * lengths[best], self.long)), seen[best]
 
 
-def find_even_part(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, float]:
-    """A query token, and the usual length of keys to ask about beside it."""
+def find_even_part(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, float] | None:
+    """G at a query token and the usual length of keys to ask about beside it; None where G is 0 at any length."""
     directions = rng.standard_normal((LOOK_KEYS + 1, box.dim))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     looks = [GrowingKeys(box, query * directions[0], directions[1:]) for query in QUERY_SHARES]
@@ -128,7 +124,7 @@ def find_even_part(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, fl
     if not look.clear:
         length, look = looks[1].find_largest()
     if not look.clear:
-        raise Silent("no head prefers any token to another, as far as any tokens show")
+        return None
     return looks[1].even(length, look.gain), length
 
 

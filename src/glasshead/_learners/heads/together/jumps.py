@@ -1,7 +1,8 @@
 """A first guess where heads are many: every jump of a circle of saturated keys, looked at closely.
 
-At the right length of keys a jump is a head turning on, slowly: on its own hyperplane, with all others saturated, its weight
-is `(y - left) / (right - left)` between the linear pieces on both sides, and scores are read like those of a single head.
+At the right length of keys a jump is a head turning on, slowly: on its own hyperplane, with all others saturated, its
+weight is `(y - left) / (right - left)` between the linear pieces on both sides, and scores are read like those of a
+single head.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """All heads at once: the whole way from a box to every head.
 
-First guesses of all pairs (k_h, v_h) at one query token come from a plane of keys, where heads are few, or from the jumps of
-a circle, where they are many; the pairs are then solved for together, and must explain fresh answers. From there on every
-column of every W is a small change of the pairs at another query token (`columns`), and three tokens tell the sign of each
-pair (`orientation`). The first guess whose heads pass the held-out check is handed back.
+First guesses of all pairs (k_h, v_h) at one query token come from a plane of keys, where heads are few, or from the
+jumps of a circle, where they are many; the pairs are then solved for together, and must explain fresh answers. From
+there on every column of every W is a small change of the pairs at another query token (`columns`), and three tokens
+tell the sign of each pair (`orientation`). The first guess whose heads pass the held-out check is handed back.
 """
 
 from __future__ import annotations
@@ -27,14 +27,20 @@ from .orientation import Oriented, find_orientation
 from .pairs import Pairs, fitted_pairs
 from .plane import Plane, find_heads_in, read_outside_plane
 
+# A first guess: the even part at a query token, all pairs there, and the usual length of keys to ask about.
+Start = tuple[EvenPart, Pairs, float]
+
 PRECISE = 1e-13  # of fresh answers: fine as it is
 PAIRS_SURPLUS = 1.25  # questions for each unknown, where all are solved for at once
 
 
 def learn_joint(
     oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
-) -> LearnedMultiHead:
-    """All heads of a sum of them, whatever their values and however many there are in so few dimensions."""
+) -> LearnedMultiHead | None:
+    """All heads of a sum of them, whatever their values and however many there are in so few dimensions.
+
+    None where there is nothing to be seen: no head prefers any token to another, whatever the lengths of tokens.
+    """
     oracle.stage = "reading the sum of all v"
     box = read_head_sum(oracle, rng)
     try:
@@ -46,22 +52,28 @@ def learn_joint(
 
 def learn_from_starts(
     box: HeadSum, rng: np.random.Generator, rank: int | None, accuracy: float | None
-) -> LearnedMultiHead:
-    """The heads of the first start that explain fresh answers."""
-    failed: GlassheadError | None = None
-    for start in (find_few_in_plane, find_few_in_plane, find_on_circle, find_in_plane):
+) -> LearnedMultiHead | None:
+    """The heads of the first guess that explain fresh answers; else what went wrong with the first, or None if it saw
+    nothing."""
+    failed: list[GlassheadError | None] = []
+    for find in (find_few_in_plane, find_few_in_plane, find_on_circle, find_in_plane):
         try:
-            found = learn_from_pairs(*start(box, rng), rng, rank, accuracy)
+            start = find(box, rng)
+            if start is None:
+                failed.append(None)
+                continue
+            found = learn_from_pairs(*start, rng, rank, accuracy)
             check = checked_heads(box.oracle, found, rng)
             if check.evidence is None:
                 return replace(found, check=check)
-            failed = failed or NotConverged(f"heads that were found do not explain fresh answers ({check.evidence})")
+            failed.append(NotConverged(f"heads that were found do not explain fresh answers ({check.evidence})"))
         except (NotConverged, TargetMismatch) as error:
-            failed = failed or error
+            failed.append(error)
         except np.linalg.LinAlgError as error:  # what was taken for heads leaves a system that says nothing
-            failed = failed or NotConverged(f"heads that were found do not determine all others: {error}")
-    assert failed is not None
-    raise failed
+            failed.append(NotConverged(f"heads that were found do not determine all others: {error}"))
+    if failed[0] is None:
+        return None
+    raise failed[0]
 
 
 def learn_from_pairs(
@@ -100,13 +112,18 @@ FEW_HEADS, MOST_HEADS = 7, 14  # heads, where guesses are quick, and where they 
 USUAL_SCORE = 6.0  # the usual score that tells heads apart
 
 
-def find_few_in_plane(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, Pairs, float]:
+def find_few_in_plane(box: HeadSum, rng: np.random.Generator) -> Start | None:
+    """A first guess for few heads, which is quick."""
     return find_in_plane(box, rng, FEW_HEADS)
 
 
-def find_in_plane(box: HeadSum, rng: np.random.Generator, most: int = MOST_HEADS) -> tuple[EvenPart, Pairs, float]:
+def find_in_plane(box: HeadSum, rng: np.random.Generator, most: int = MOST_HEADS) -> Start | None:
+    """A first guess from a plane of keys; None where there is nothing to be seen at any length."""
     box.oracle.stage = "counting heads in a plane"
-    even, length = find_even_part(box, rng)
+    found = find_even_part(box, rng)
+    if found is None:
+        return None
+    even, length = found
     return even, find_from_plane(even, length, rng, most), length
 
 
@@ -123,8 +140,8 @@ def find_from_plane(
     return read_outside_plane(plane, flat, frame[2:], allowed_misfit(even, length))
 
 
-def find_on_circle(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, Pairs, float]:
-    """Heads may hide from a circle, if few do: then a plane shows them beside the others."""
+def find_on_circle(box: HeadSum, rng: np.random.Generator) -> Start:
+    """A first guess from the jumps of a circle. Heads may hide from it, if few do: then a plane shows them as well."""
     if box.dim < 2:
         raise NotConverged("in dimension 1 there are no circles")
     even, pairs = find_pairs_by_jumps(box, rng)

@@ -1,7 +1,7 @@
 """Keys and values of all heads at one query token, and the even part of the answers that they explain.
 
-At a query token q every head has a key `k_h = W_h q + key_bias_h`. The answer to `[z + q ; q]`, less what q alone gives and
-half of `z.total`, is even in z:
+At a query token q every head has a key `k_h = W_h q + key_bias_h`. The answer to `[z + q ; q]`, less what q alone gives
+and half of `z.total`, is even in z:
 
     G(z) = sum_h tanh(z.k_h / 2) z.v_h / 2.
 

@@ -1,9 +1,9 @@
 """All heads that keys of a plane show, without a first guess; then their coordinates outside of the plane.
 
-In a plane a head is four numbers, and all keys that it could have fit on a grid of angles and lengths. Greedily: the gate
-`tanh(z.k / 2)` of the grid that explains most of what is left, with all others free to move along, then all heads fitted
-together. Where it ends, it ends at rounding: a wrong set of heads leaves a thousandth of the answers, not a billionth, so
-nothing has to be decided. Heads with parallel values or with proportional keys are no special case.
+In a plane a head is four numbers, and all keys that it could have fit on a grid of angles and lengths. Greedily: the
+gate `tanh(z.k / 2)` of the grid that explains most of what is left, with all others free to move along, then all heads
+fitted together. Where it ends, it ends at rounding: a wrong set of heads leaves a thousandth of the answers, not a
+billionth, so nothing has to be decided. Heads with parallel values or with proportional keys are no special case.
 
 A key of the plane and a little of another direction is answered by the same heads: what it adds is nearly linear in two
 numbers for each of them, the coordinates of key and value along that direction.

@@ -1,4 +1,9 @@
-"""The parameters of every head, out of what was measured."""
+"""A layer of heads, or one head with several outputs: the whole way from a box to parameters with a measured error.
+
+One-row queries give `B = sum_h B_h`, two-row queries the output space of every head, so `B_h = B Pi_h`; then the scores
+of many tokens at once are a linear solve per head, and W and key bias follow from columns. Fresh queries, read head by
+head, say how far off every head is.
+"""
 
 from __future__ import annotations
 
@@ -89,22 +94,22 @@ FAINT_OUTPUT, FAINT_ROUNDINGS = (
 CONFIDENCE = 0.99  # that the error is no larger than fresh queries show: it was so in 298 of 300 layers
 REFUSED_ERROR = 1e-3  # of a head's parameters: more than that is not called a recovery
 
-FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], list[NullSpace]]
+FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], list[NullSpace] | NeedsScalarRoute]
 
 
 def learn_vector(
     oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
-) -> LearnedVector:
+) -> LearnedVector | NeedsScalarRoute:
     """A layer of heads whose value maps' ranks add up to that of their sum; number of heads and ranks are found.
 
-    `rank` is that of every `W_h`, at most. `NeedsScalarRoute` says why a box is not one for this.
+    `rank` is that of every `W_h`, at most. A `NeedsScalarRoute` says why a box is not one for this.
     """
     return learn(oracle, rng, rank, accuracy, find_spaces)
 
 
 def learn_vector_attention(
     oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
-) -> LearnedVector:
+) -> LearnedVector | NeedsScalarRoute:
     """One head with k outputs, of which every query reads as many scores as its value map has rank."""
     return learn(oracle, rng, rank, accuracy, all_of_one_head)
 
@@ -113,7 +118,7 @@ def all_of_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.rand
     return [NullSpace(np.eye(readout.rank), 0.0)]
 
 
-def learn(oracle: Oracle, rng, rank, accuracy, find: FindSpaces) -> LearnedVector:
+def learn(oracle: Oracle, rng, rank, accuracy, find: FindSpaces) -> LearnedVector | NeedsScalarRoute:
     known: dict = {}
     try:
         return learn_measured(oracle, rng, rank, accuracy, find, known)
@@ -122,11 +127,17 @@ def learn(oracle: Oracle, rng, rank, accuracy, find: FindSpaces) -> LearnedVecto
         raise
 
 
-def learn_measured(oracle: Oracle, rng, rank, accuracy, find: FindSpaces, known: dict) -> LearnedVector:
+def learn_measured(
+    oracle: Oracle, rng, rank, accuracy, find: FindSpaces, known: dict
+) -> LearnedVector | NeedsScalarRoute:
     readout = read_sum_of_maps(oracle, rng, known)
+    if isinstance(readout, NeedsScalarRoute):
+        return readout
     oracle.stage = "finding the scale"
     scale = find_token_lengths(oracle, readout, rng)
     drops = find(oracle, readout, scale, rng)
+    if isinstance(drops, NeedsScalarRoute):
+        return drops
     spaces = [drop.basis for drop in drops]
     if len(spaces) == 1:
         readout = seen_outputs(
@@ -142,19 +153,19 @@ def learn_measured(oracle: Oracle, rng, rank, accuracy, find: FindSpaces, known:
     return accurate_scores(in_words(model, scores, columns, drops, error), accuracy)
 
 
-def read_sum_of_maps(oracle: Oracle, rng: np.random.Generator, known: dict) -> Readout:
+def read_sum_of_maps(oracle: Oracle, rng: np.random.Generator, known: dict) -> Readout | NeedsScalarRoute:
     oracle.stage = "reading v"
     if not oracle.exact:
-        raise NeedsScalarRoute("the answers come with a tolerance, and the vector route has no bounds")
+        return NeedsScalarRoute("the answers come with a tolerance, and the vector route has no bounds")
     token = law_token(oracle, rng)
     bias, B, first = read_rows(oracle, token)
     if B.ndim == 1:
-        raise NeedsScalarRoute("the box answers one number per query")
+        return NeedsScalarRoute("the box answers one number per query")
     if oracle.narrow:
-        raise NeedsScalarRoute("the answers come in a narrow format, which has too few digits for many scores at once")
+        return NeedsScalarRoute("the answers come in a narrow format, which has too few digits for many scores at once")
     known |= {"v": B, "bias": bias}
     if not np.any(B):
-        raise NeedsScalarRoute("v = 0, or the heads' value maps add up to 0: one-row answers say nothing")
+        return NeedsScalarRoute("v = 0, or the heads' value maps add up to 0: one-row answers say nothing")
     check_layer_laws(oracle, B, bias, token, first, rng)
     return seen_outputs(oracle, B, bias)
 

@@ -1,4 +1,11 @@
-"""The signal that vector answers do not show the heads of this box, though one combination of them may."""
+"""The output space of every head, from the derivative of one answer: clusters of eigenvalues count heads and ranks.
+
+With `Pi_h` the complementary projectors on the heads' outputs, the answer to `[q + z ; q]` moves with `z B` by the
+matrix `sum_h alpha_h Pi_h` plus one of rank H, where `alpha_h` is the weight of head h: each `alpha_h` is an (r_h -
+1)-fold eigenvalue, and its eigenspace is the head's output space up to one dimension (design, section 7). A Newton step
+on "for some weights w_i the matrix with rows `y_i - w_i z_i` drops rank by r_h", over longer keys, completes the spaces
+to rounding.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +19,14 @@ from ...._oracles import Oracle
 from .scale import Scale, unit
 
 
-class NeedsScalarRoute(Exception):
-    """This box is outside what the vector route can read; says why. The scalar learner on a combination may do it."""
+@dataclass(frozen=True)
+class NeedsScalarRoute:
+    """Why all outputs at once do not show the heads of this box. One combination of the outputs may show them."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 NEWTON_ROUNDS = 12
@@ -129,7 +142,9 @@ NULL_ROUNDINGS = 1e5  # roundings: a null space whose singular values are larger
 OVERLAP_ROUNDINGS = 1e5  # roundings: heads' outputs that lie closer together cannot be told apart
 
 
-def find_spaces(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> list[NullSpace]:
+def find_spaces(
+    oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator
+) -> list[NullSpace] | NeedsScalarRoute:
     """For each head a basis of its outputs: about `m + 1` queries to find it and m to make it exact."""
     for _ in range(INPUTS):
         oracle.stage = "counting heads"
@@ -141,7 +156,7 @@ def find_spaces(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.G
             found = find_first_valid(oracle, readout, derivative, ways, q, scale.key, rng)
             if found:
                 return found
-    raise NeedsScalarRoute(
+    return NeedsScalarRoute(
         f"the eigenvalues of the derivative do not come in bunches that add up to {readout.rank}, at {INPUTS} inputs: "
         "value maps of rank 1 or 2 leave none, ranks that add up to more than their sum's mix them, and in answers of "
         f"{-np.log10(oracle.roundoff):.0f} digits heads that overlap may drown"
@@ -174,7 +189,7 @@ def key_and_query(q: np.ndarray, keys: np.ndarray) -> np.ndarray:
 def find_first_valid(
     oracle: Oracle, readout: Readout, derivative, ways: list[Clusters], q, length, rng
 ) -> list[NullSpace]:
-    """Of the ways to see the bunches the first that is true of keys long enough to lose nothing to differences."""
+    """Of the ways to see the clusters the first that is true of keys long enough to lose nothing to differences."""
     Y, Z = np.empty((0, readout.rank)), np.empty((0, readout.rank))
     for way in ways:
         if len(way) == 1:  # everything belongs to one head, and what one row moves is parallel to its key's value
