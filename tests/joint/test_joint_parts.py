@@ -61,7 +61,9 @@ def test_tokens_get_lengths_that_suit_the_scores(scale):
     target = layer(8, 3, 4)
     target = gh.MultiHead([gh.Attention(scale * h.W, h.v, key_bias=scale * h.key_bias) for h in target.heads])
     rng = np.random.default_rng(0)
-    even, length = find_even_part(read_head_sum(gh.ValueOracle(target), rng), rng)
+    found = find_even_part(read_head_sum(gh.ValueOracle(target), rng), rng)
+    assert found is not None
+    even, length = found
     scores = length * np.linalg.norm(pairs_at(target, even.q).K, axis=1) / np.sqrt(8)
     assert 1 <= np.median(scores) <= 60
 

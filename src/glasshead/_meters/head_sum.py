@@ -27,7 +27,7 @@ SAFETY = 4.0  # times the usual rounding error of a dot product: nothing here is
 
 @dataclass(frozen=True)
 class HeadSum:
-    """The box, its bias and the sum of all v. `loud` is the length of all v together, once these are known.
+    """The box, its bias and the sum of all v. `v_norm` is the length of all v together, once these are known.
 
     A head that takes the mean of the tokens is left out of all of it once it is found: `mean` is its v, `unsure` how
     far that may be off, seen by a unit key.

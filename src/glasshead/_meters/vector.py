@@ -1,4 +1,10 @@
-"""What one-row queries say: `f([x]) = x . B + bias`, where B is the sum of all heads' value maps."""
+"""Scores of all heads at once from answers of many numbers.
+
+One-row queries say `f([x]) = x . B + bias`, where B is the sum of all heads' value maps. With n tokens beside the last
+one x, head h moves the answer by `sum_i alpha_hi D_i B_h` in its own output space, where D are the tokens less x: n
+weights from a linear solve if n is at most the rank of `B_h`, and from `log(alpha_hi / alpha_h0)` n scores `D_i . (W_h
+x + key_bias_h)`. Tokens are chosen so that every head tells those of one query apart, and all together span the space.
+"""
 
 from __future__ import annotations
 
@@ -120,11 +126,9 @@ def least_singular(D: np.ndarray) -> float:
 
 
 SATURATED_SHRINK, SATURATED_ROUNDS = 4.0, 8  # tokens that saturate are sent again, shorter, at most so often
-SHARE_DOUBLE, SHARE_NARROW = (
-    0.875,
-    0.5,
-)  # of the tokens that a head can just tell apart, in float64 and with fewer digits
-LOST_WEIGHT = 3e-3  # of an even share: a smaller weight has lost digits
+# Of the tokens that a head can just tell apart, how many to send: in float64, and with fewer digits.
+SHARE_DOUBLE, SHARE_NARROW = 0.875, 0.5
+LOST_WEIGHT = 3e-3  # of an even share 1/(n + 1): a smaller weight has lost digits to the others
 
 
 @dataclass(frozen=True)
@@ -161,12 +165,14 @@ class VectorMeter:
 
     @property
     def rank(self) -> int:
-        """How many tokens besides the last one every head can just tell apart,"""
+        """How many tokens besides the last one every head can just tell apart."""
         return min(reader.rank for reader in self.readers)
 
     @property
     def at_once(self) -> int:
-        """and how many it is wise to send: it tells fewer apart far better, unless it is alone."""
+        """How many tokens are sent besides the last one: every head tells fewer than it can apart far better, unless it
+        is
+        alone."""
         share = SHARE_DOUBLE if self.oracle.roundoff == 2.0**-53 else SHARE_NARROW
         return self.rank if len(self.readers) == 1 else max(1, int(share * self.rank))
 
@@ -178,8 +184,8 @@ class VectorMeter:
         """`D_i . (W_h x + key_bias_h)` for every row x of `last`."""
         scores = np.empty((len(last), len(self.readers), len(D)))
         left = np.arange(len(last))
-        room = self.oracle.reach - float(np.linalg.norm(last, axis=1).max())
-        factor = max(1.0, float(np.linalg.norm(D, axis=1).max()) / room)
+        longest = self.oracle.reach - float(np.linalg.norm(last, axis=1).max())
+        factor = max(1.0, float(np.linalg.norm(D, axis=1).max()) / longest)
         for _ in range(SATURATED_ROUNDS):
             weights = self.read_weights(last[left], D / factor)
             good = weights.min(axis=(1, 2)) > LOST_WEIGHT / (len(D) + 1)

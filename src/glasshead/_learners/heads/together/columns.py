@@ -1,4 +1,11 @@
-"""Where to look at one head: on its own hyperplane, where it is half on, with all others as good as on or off."""
+"""Every column of every W, by following the keys of all heads to other query tokens.
+
+At the query token `q + s x` the key of head h is `k_h + s W_h x`. The values are known, so the keys there are a small
+nonlinear system: for every head as many answers as its key has unknowns, asked around a point of the head's own
+hyperplane `z.k_h = 0`, where it is half on and all others as good as on or off. The step s is as long as scores at
+these points still follow from what is known. Once the columns of a head span less than all of space, so may its
+unknowns.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +19,11 @@ from ...._types import Float
 from .even import EvenPart
 from .levenberg import levenberg
 from .pairs import Pairs
+from .tolerances import ANSWER_ERRORS, IN_SPAN, LARGEST_GATE, PROPORTIONAL, SMALLEST_COLUMN, SOLVED
 
 HYPERPLANE_TRIES = 4000
 OFF_SCORE = 8.0  # the score of the others: what is left of them is known well enough
-PROPORTIONAL = (
-    1e-3  # of a head's key, outside of the key looked at: less is a proportional one, which no stand turns off
-)
-LONGEST_POINT = 1e4  # the longest stand, over the length at which the head's score would be 1
+LONGEST_POINT = 1e4  # the longest such point, over the length at which the head's score would be 1
 
 
 def hyperplane_points(pairs: Pairs, reach: float, rng: np.random.Generator) -> Float[np.ndarray, "H d"]:
@@ -29,7 +34,7 @@ def hyperplane_point(pairs: Pairs, h: int, reach: float, rng: np.random.Generato
     """The key, of random ones orthogonal to `k_h`, at which an error of an answer spoils head h least."""
     d, size = pairs.K.shape[1], float(np.linalg.norm(pairs.K[h]))
     if d == 1:
-        return 1 / pairs.K[h]  # there is no hyperplane to stand on
+        return 1 / pairs.K[h]  # the hyperplane is the origin
     own = pairs.K[h] / size
     Z = rng.standard_normal((HYPERPLANE_TRIES, d))
     Z -= np.outer(Z @ own, own)
@@ -44,15 +49,13 @@ def hyperplane_point(pairs: Pairs, h: int, reach: float, rng: np.random.Generato
     return length[best] * Z[best]
 
 
-POINT_SCORE = 1.5  # of head h, around its stand
-SOLVED = 1e-8  # of a head's answer: how well all equations are solved, where rounding does not say more
-ANSWER_ERRORS = 30.0  # times the error of an answer, likewise
-LARGEST_GATE = 1 - 1e-12  # the largest gate that is still a number of its own
+POINT_SCORE = 1.5  # of head h, around its point
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A query token, the pairs predicted there, a stand for each, and a basis of what its key may differ by."""
+    """A query token, the pairs predicted there, a point of every head's hyperplane, and a basis of what its key may
+    differ by."""
 
     even: EvenPart
     pairs: Pairs
@@ -67,7 +70,7 @@ class Prediction:
         return self.even(self.points)
 
     def score_change(self, Z: Float[np.ndarray, "H d"], y: Float[np.ndarray, " H"]) -> float:
-        """By how much the score of a head at its own stand is not what was predicted, at most."""
+        """By how much the score of a head at its own point is not what was predicted, at most."""
         values, gates = 0.5 * Z @ self.pairs.V.T, self.pairs.gates(Z)
         weight = (y - (values * gates).sum(axis=1)) / np.diag(values) + np.diag(gates)
         scores = 2 * np.arctanh(np.clip(weight, -LARGEST_GATE, LARGEST_GATE))
@@ -99,7 +102,7 @@ class Prediction:
         return Pairs(self.pairs.K + [B @ part for B, part in zip(self.bases, parts, strict=True)], self.pairs.V)
 
     def around_point(self, h: int, rng: np.random.Generator) -> Float[np.ndarray, "r d"]:
-        """As many keys around the stand of head h as it has unknowns."""
+        """As many keys around the point of head h as it has unknowns."""
         B, key = self.bases[h], self.pairs.K[h]
         d, r = B.shape
         if r == 0:
@@ -109,27 +112,17 @@ class Prediction:
 
     def key_error(self, h: int) -> float:
         """About how far the key of head h is off: errors of answers, as scores, for scores of about 1."""
-        hyperplane_point = self.points[h]
-        score = (
-            ANSWER_ERRORS
-            * float(self.even.noise(hyperplane_point[None])[0])
-            / abs(float(hyperplane_point @ self.pairs.V[h]))
-        )
+        point = self.points[h]
+        score = ANSWER_ERRORS * float(self.even.noise(point[None])[0]) / abs(float(point @ self.pairs.V[h]))
         return score * float(np.linalg.norm(self.pairs.K[h]))
 
 
-LARGEST_CHANGE, SMALL_CHANGE = (
-    1.5,
-    0.3,
-)  # the largest change of a score that a step may make at a stand; and one to double the step
+LARGEST_CHANGE = 1.5  # of a score at a head's own point, that a step may make
+SMALL_CHANGE = 0.3  # a smaller one doubles the step
 STEP_DOWN, STEP_UP = 3.0, 2.0
 COLUMN_TRIES = 24
-IN_SPAN = 1e-8  # of the columns so far: what a new one has outside their span, if it has nothing
-WEAK_DIRECTION, SPARE_COLUMNS = (
-    0.03,
-    3,
-)  # of the largest singular value: a direction that columns hardly show; then so many more
-SMALLEST_COLUMN = 1e-3  # of a key: about the smallest column, in steps, that W is expected to have
+WEAK_DIRECTION = 0.03  # of the largest singular value: a direction that columns hardly show
+SPARE_COLUMNS = 3  # more that are read then
 
 
 class ColumnReader:
@@ -161,10 +154,8 @@ class ColumnReader:
     def read_column(self, direction: Float[np.ndarray, " d"]) -> Float[np.ndarray, "H d"]:
         """Every W times a unit vector."""
         for _ in range(COLUMN_TRIES):
-            prediction, size = (
-                replace(self.prediction, even=self.even.at(self.even.q + self.size * direction)),
-                self.size,
-            )
+            size = self.size
+            prediction = replace(self.prediction, even=self.even.at(self.even.q + size * direction))
             pilots, answers = prediction.read_pilots()
             moved = prediction.score_change(pilots, answers)
             keys = prediction.read_keys(pilots, answers, self.rng) if moved <= LARGEST_CHANGE else None

@@ -14,11 +14,12 @@ import numpy as np
 from ...._meters import SAFETY, HeadSum
 from ...._types import Float
 from .pairs import SPREAD, Pairs, keys_around
+from .tolerances import ANSWER_ERRORS, FOUND
 
 
 @dataclass(frozen=True)
 class EvenPart:
-    """G of the box at one query token. `loud` is how much heads usually answer per length of a saturating key."""
+    """G of the box at one query token. `gain` is how much heads usually answer per length of a saturating key."""
 
     box: HeadSum
     q: Float[np.ndarray, " d"]
@@ -40,17 +41,14 @@ class EvenPart:
 
 
 LOOK_KEYS = 8  # keys, at each length
-CURVATURE = (
-    0.14,
-    0.28,
-)  # how much of an answer is not doubled with the key: 0 where heads saturate, 1/2 where they are flat
+# The range of the share of an answer that is not doubled with the key: 0 where heads saturate, 1/2 where G is
+# quadratic.
+CURVATURE = 0.14, 0.28
 LENGTH_STEPS = 24
-QUERY_SHARES = (
-    0.5,
-    4.0,
-)  # the length of the query token, over that of keys: a short one is better, but needs longer keys
+# The length of the query token, over that of keys: a short one is better, but needs longer keys.
+QUERY_SHARES = 0.5, 4.0
 SHORT_ENOUGH = 0.1  # of the longest keys: beyond, heads may not be seen saturated at all
-PAST_LARGEST = 4.0  # times the length with the loudest answers: there heads are still flat
+PAST_LARGEST = 4.0  # times the length with the largest answers: there heads are still far from saturated
 LENGTH_FACTOR, LENGTH_COUNT = 8.0, 27  # lengths to look at one after the other, and the shortest of all
 
 
@@ -105,7 +103,7 @@ class GrowingKeys:
         return length, look
 
     def find_largest(self) -> tuple[float, LengthLook]:
-        """The length with the loudest answers: heads that cancel wherever they saturate show nowhere else."""
+        """The length with the largest gain: heads that cancel wherever they saturate show nowhere else."""
         lengths = self.long * LENGTH_FACTOR ** -np.arange(LENGTH_COUNT)
         seen = [self.read_at(length) for length in lengths]
         best = int(np.argmax([look.gain * look.clear for look in seen]))
@@ -129,9 +127,6 @@ def find_even_part(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, fl
 
 
 FRESH_EACH = 2  # questions to check with, for each head and kind
-FOUND = 1e-9  # of the largest answer: a set of heads that explains all but this is the right one
-ANSWER_ERRORS = 30.0  # times the error of an answer, where that is more
-WRONG = 1e-7  # of fresh answers: heads that are further off are others
 
 
 def read_around(even: EvenPart, pairs: Pairs, length: float, each: int, rng: np.random.Generator):

@@ -17,23 +17,23 @@ from ...._types import Float
 from ..saturated import Bracket, KeyCircle, arcs, find_circle, read_gradients
 from .even import EvenPart
 from .pairs import Pairs
+from .tolerances import READABLE_WEIGHT
 
 JUMP_SHARE = 1e-3  # of the way to the next jump: within that, the others stay saturated while keys get shorter
 LENGTH_SHRINK = 4.0
 JUMP_TRIES = 80
-READABLE_WEIGHT = 1e-4  # how far from 0 and 1 a weight has to be
 BACK = -3.0  # a step that went too far is taken the other way, and shorter
 
 
 class Jump:
     """One jump: the linear pieces on its sides, and where it is."""
 
-    def __init__(self, circle: KeyCircle, gap: Bracket, sides: tuple[np.ndarray, np.ndarray], next_one: float):
-        self.circle, self.lo, self.hi, self.next_one = circle, gap.lo, gap.hi, next_one
+    def __init__(self, circle: KeyCircle, bracket: Bracket, sides: tuple[np.ndarray, np.ndarray], next_one: float):
+        self.circle, self.lo, self.hi, self.next_one = circle, bracket.lo, bracket.hi, next_one
         self.left, self.right = sides
 
     def read_weights(self, Z: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
-        """The keys as sent, and how far the head is turned on there."""
+        """The keys as sent, and the weight of the head there."""
         sent, y = self.circle.saturated.box.read(Z, self.circle.saturated.q)
         before, after = sent @ self.left, sent @ self.right
         if (before == after).any():
@@ -92,18 +92,18 @@ class Jump:
 
 def find_pairs_by_jumps(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, Pairs]:
     """All heads at one query token."""
-    circle, gaps = find_circle(box, rng)
-    if len(gaps) < 2:
+    circle, brackets = find_circle(box, rng)
+    if len(brackets) < 2:
         raise NotConverged("very long keys show no heads")
     box.oracle.stage = "reading v of every head"
-    sides, _ = read_gradients(circle, gaps, rng)
-    widths = [2 * arc.half for arc in arcs(gaps)]
+    sides, _ = read_gradients(circle, brackets, rng)
+    widths = [2 * arc.half for arc in arcs(brackets)]
     widths.append(widths[0])
     box.oracle.stage = "looking at every head's own hyperplane"
     K = np.array(
         [
-            Jump(circle, gap, (sides[h], sides[h + 1]), min(widths[h : h + 2])).read_key(rng)
-            for h, gap in enumerate(gaps)
+            Jump(circle, bracket, (sides[h], sides[h + 1]), min(widths[h : h + 2])).read_key(rng)
+            for h, bracket in enumerate(brackets)
         ]
     )
     V = np.diff(sides, axis=0)

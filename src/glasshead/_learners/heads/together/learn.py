@@ -21,16 +21,16 @@ from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
 from ...._types import Float
 from .columns import ColumnReader
-from .even import WRONG, EvenPart, allowed_misfit, find_even_part, read_around, read_misfit
+from .even import EvenPart, allowed_misfit, find_even_part, read_around, read_misfit
 from .jumps import find_pairs_by_jumps
 from .orientation import Oriented, find_orientation
 from .pairs import Pairs, fitted_pairs
 from .plane import Plane, find_heads_in, read_outside_plane
+from .tolerances import NO_KEY_BIAS, PRECISE, WRONG
 
 # A first guess: the even part at a query token, all pairs there, and the usual length of keys to ask about.
 Start = tuple[EvenPart, Pairs, float]
 
-PRECISE = 1e-13  # of fresh answers: fine as it is
 PAIRS_SURPLUS = 1.25  # questions for each unknown, where all are solved for at once
 
 
@@ -149,9 +149,6 @@ def find_on_circle(box: HeadSum, rng: np.random.Generator) -> Start:
     if read_misfit(even, pairs, length, rng) > WRONG + allowed_misfit(even, length):
         pairs = find_from_plane(even, length, rng, len(pairs) + FEW_HEADS, pairs)
     return even, pairs, length
-
-
-NO_KEY_BIAS = 1e-8  # of the key: a key bias, if there is none
 
 
 def from_pairs(

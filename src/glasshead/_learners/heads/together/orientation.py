@@ -1,7 +1,9 @@
-"""Which way each head is turned, and the head that takes the mean: three tokens tell.
+"""The sign of every pair (k_h, v_h), and the head that takes the mean: three tokens tell.
 
-Two tokens do not: turning a head over, (k, v) to (-k, -v), adds a head with k = 0 and 2 v. With two copies of `q + z`
-beside q, a score s counts `s + log 2`, which is another number for s and -s. The mean gives them 2/3.
+Two tokens do not: a head (-k, -v) answers like (k, v) with a head of key 0 and value -v added. With two copies of `q +
+z` and one q, a score s gives them the weight `sigma(s + log 2)`, and `sigma(s + log 2) + sigma(-s + log 2)` is not
+twice the weight 2/3 that the mean gives them, unless s = 0. So the signs are coefficients 0 or 1 of a linear system;
+where they are not, a pair is two heads with opposite scores, and their values are solved for.
 """
 
 from __future__ import annotations
@@ -15,14 +17,12 @@ from ...._errors import NotConverged
 from ...._types import Float
 from .even import EvenPart
 from .pairs import Pairs, keys_around, random_keys
+from .tolerances import ANSWER_ERRORS, NO_HEAD, ORIENTED
 
 TOKEN_COPIES = 2  # of the other token
 MEAN_WEIGHT = TOKEN_COPIES / (TOKEN_COPIES + 1)  # the weight that they have in the mean
 ORIENTATION_SPARE = 8
 OPPOSITE_SURPLUS = 1.25  # questions for each unknown, where a pair may be two heads
-NO_HEAD = 1e-7  # of all values: a head that is not there, as far as rounding says
-ORIENTED = 1e-6  # of all values: how well turned heads explain what three tokens are answered, per length of the key
-ANSWER_ERRORS = 30.0  # times the error of an answer, where that is more
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Oriented:
 
 
 def find_orientation(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator) -> Oriented:
-    """A pair is one head, turned one way or the other; or two with opposite scores, whose values differ by its v."""
+    """The heads behind the pairs: of each one, (k, v) or (-k, -v), or two of opposite scores whose values differ by v."""
     negative = -pairs.V * read_signs(even, pairs, length, rng)[:, None]
     if not check_orientation(even, pairs, negative, length, rng):
         negative = read_opposite_values(even, pairs, length, rng)
@@ -54,7 +54,7 @@ def sum_of_norms(even: EvenPart, pairs: Pairs) -> float:
 
 
 def read_signs(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator) -> Float[np.ndarray, " H"]:
-    """1 for every pair that is turned over, 0 for the others; nearest to these where it is neither."""
+    """1 for every pair whose head is (-k, -v), 0 for the others; nearest to these where it is neither."""
     Z, y = even.box.read(random_keys(len(pairs) + ORIENTATION_SPARE, length, even.box.dim, rng), even.q, TOKEN_COPIES)
     weight = 1 / np.linalg.norm(Z, axis=1)
     over = -(opposite_weights(pairs, Z) * (Z @ pairs.V.T))
@@ -94,6 +94,6 @@ def check_orientation(
     even: EvenPart, pairs: Pairs, negative: np.ndarray, length: float, rng: np.random.Generator
 ) -> bool:
     Z, y = even.box.read(random_keys(ORIENTATION_SPARE, length, even.box.dim, rng), even.q, TOKEN_COPIES)
-    read_misfit = np.abs(y - predicted_answers(even, pairs, negative, Z))
+    misfit = np.abs(y - predicted_answers(even, pairs, negative, Z))
     allowed = ORIENTED * np.linalg.norm(Z, axis=1) * sum_of_norms(even, pairs) + ANSWER_ERRORS * even.noise(Z)
-    return bool((read_misfit <= allowed).all())
+    return bool((misfit <= allowed).all())

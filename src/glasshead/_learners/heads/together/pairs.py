@@ -17,8 +17,8 @@ import numpy as np
 
 from ...._types import Float
 from .levenberg import levenberg
+from .tolerances import VALUE_RCOND
 
-VALUE_RCOND = 1e-12  # of the largest singular value: values along fainter ones would be rounding
 SPREAD = 4.0  # of the lengths of z, either way
 HALF_ON = 2.5  # the largest score of a head that is neither on nor off
 

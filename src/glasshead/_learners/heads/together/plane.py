@@ -17,6 +17,7 @@ from ...._types import Float
 from .even import EvenPart
 from .levenberg import levenberg
 from .pairs import Pairs, fitted_pairs, keys_around, pair_jacobian, random_keys, with_best_values
+from .tolerances import COLLINEAR
 
 POINTS_PER_HEAD, POINTS_SPARE = 24, 48  # points for each head, and beyond
 RENEWED = 4, 14  # heads: fewer need no second look, and more would take too long
@@ -24,7 +25,6 @@ GREEDY_PATIENCE, NO_PROGRESS = 4, 0.6  # heads that, together, leave more than t
 GRID_ANGLES = 120
 GRID_SCALES = 2.0 ** np.arange(-4, 6, 0.5)  # of a key, times the usual length of z
 GUESSES, GUESSES_APART = 6, 0.3  # guesses to try for each new head, and how different they have to be
-COLLINEAR = 1e-6  # of the product of two squares: a determinant below says that the two columns are one
 
 
 class Plane:
@@ -62,7 +62,7 @@ def find_heads_in(plane: Plane, enough: float, most: int, known: Pairs | None = 
 
 
 def renewed(plane: Plane, found: Pairs, left: float, enough: float) -> tuple[Pairs, float]:
-    """Early guesses stood for several heads at once: each is taken back once and guessed again beside the others."""
+    """Early guesses stood for several heads at once: each is taken back once and guessed again."""
     for h in np.argsort(np.linalg.norm(found.V, axis=1)) if RENEWED[0] <= len(found) <= RENEWED[1] else ():
         if left <= enough:
             break

@@ -62,9 +62,8 @@ def best_tokens(meter: VectorMeter, spans: list[np.ndarray], turns: np.ndarray, 
     return max(draws, key=least)
 
 
-COLUMN_ROUNDINGS = (
-    4.0  # times the rounding expected in a column, itself generous: a singular value above that is no rounding
-)
+# Times the rounding expected in a column, itself generous: a singular value above that is no rounding.
+COLUMN_ROUNDINGS = 4.0
 SPARE_READ = 2  # columns beyond the rank, which must add nothing: that of the zero token, which may be 0, and one more
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from ...._checks import check_layer_laws, law_token
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
-from ...._meters import Readout, VectorMeter, orthonormal, read_rows, reader, seen_outputs
+from ...._linalg import random_rotation
+from ...._meters import Readout, VectorMeter, read_rows, reader, seen_outputs
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
 from .columns import COLUMN_ROUNDINGS, SPARE_READ, TOKEN_SHARE, LayerColumns, read_columns, span
@@ -87,10 +88,8 @@ def relative_error(seen: np.ndarray, expected: np.ndarray, noise: float) -> floa
     return 0.0 if off <= NO_SCORES * noise * np.sqrt(seen.size) else 1.0  # nothing to be relative to
 
 
-FAINT_OUTPUT, FAINT_ROUNDINGS = (
-    2e-5,
-    100.0,
-)  # of the loudest output, or so many roots of a rounding: one head can do without fainter ones
+# Of the largest output, or so many roots of a rounding: one head can do without fainter ones.
+FAINT_OUTPUT, FAINT_ROUNDINGS = 2e-5, 100.0
 CONFIDENCE = 0.99  # that the error is no larger than fresh queries show: it was so in 298 of 300 layers
 REFUSED_ERROR = 1e-3  # of a head's parameters: more than that is not called a recovery
 
@@ -177,7 +176,7 @@ def read_scores(
     d = meter.oracle.dim
     blocks = meter.tokens(meter.at_once, d, rng)
     scale = find_tuned_lengths(meter, scale, blocks[0], rng)
-    frame = orthonormal(d, rng).vectors
+    frame = random_rotation(d, rng)
     # The zero token first, so that the span of the columns has the key bias in it.
     last = np.concatenate([np.zeros((1, d)), scale.last * frame])
     first = d + 1 if len(blocks) == 1 else min(d + 1, (rank or meter.rank) + SPARE_READ)
