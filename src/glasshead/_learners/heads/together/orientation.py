@@ -35,7 +35,7 @@ class Oriented:
 
 
 def find_orientation(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Generator) -> Oriented:
-    """The heads behind the pairs: of each one, (k, v) or (-k, -v), or two of opposite scores whose values differ by v."""
+    """The heads behind the pairs: one each, (k, v) or (-k, -v), or two of opposite scores whose values differ by v."""
     negative = -pairs.V * read_signs(even, pairs, length, rng)[:, None]
     if not check_orientation(even, pairs, negative, length, rng):
         negative = read_opposite_values(even, pairs, length, rng)
