@@ -50,11 +50,15 @@ def svd(A: np.ndarray, full: bool = False) -> tuple[np.ndarray, np.ndarray, np.n
         return scipy.linalg.svd(A, full_matrices=full, lapack_driver="gesvd")  # type: ignore[return-value]
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Softmax over the last axis. Only differences are exponentiated, so scores of 1e300 are fine."""
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return weights
+def mean_zero(dim: int) -> np.ndarray:
+    """An orthonormal basis, in columns, of the vectors whose entries sum to zero.
+
+    A reflection that swaps the first unit vector and the diagonal; its rows all lean equally on the first one.
+    """
+    mirror = np.full(dim, -1 / np.sqrt(dim))
+    mirror[0] += 1
+    reflection = np.eye(dim) - 2 * np.outer(mirror, mirror) / (mirror @ mirror)
+    return np.ascontiguousarray(reflection[:, 1:])
 
 
 def random_rotation(dim: int, rng: np.random.Generator, first: np.ndarray | None = None) -> np.ndarray:

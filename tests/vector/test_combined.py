@@ -83,7 +83,7 @@ def test_values_cost_nothing():
 
 def test_as_few_more_queries_as_it_takes(monkeypatch):
     """Where nothing was kept, values take a quarter more than one query for each of a head's inputs."""
-    monkeypatch.setattr(record, "ROOM", 0)
+    monkeypatch.setattr(record, "KEPT_NUMBERS", 0)
     fresh = []
     ask = values.fresh_queries
     monkeypatch.setattr(values, "fresh_queries", lambda *given: fresh.append(ask(*given)) or fresh[-1])

@@ -19,7 +19,7 @@ from .._types import Float
 from .frame import Frame, cone
 from .head_sum import SAFETY, HeadSum, ValueSpace
 from .meter import GROWTH, Meter, Scores
-from .reading import TARGET, Interval, logit, read_logits
+from .reading import TARGET_LOGIT, Interval, logit, read_logits
 from .value import BLOCK_BYTES, GOOD_ENOUGH
 
 SATURATED = 6.0  # a score beyond this is asked again with a shorter key: its error would spoil its column
@@ -78,9 +78,9 @@ class IsolatedHead(Meter):
         rms = self.rho * float(np.sqrt(np.mean(scores**2)))
         if np.linalg.norm(scores) <= np.linalg.norm(noise):
             return self
-        if GOOD_ENOUGH[0] * TARGET <= rms <= GOOD_ENOUGH[1] * TARGET:
+        if GOOD_ENOUGH[0] * TARGET_LOGIT <= rms <= GOOD_ENOUGH[1] * TARGET_LOGIT:
             return self
-        factor = GROWTH if GROWTH * rms < TARGET else TARGET / rms
+        factor = GROWTH if GROWTH * rms < TARGET_LOGIT else TARGET_LOGIT / rms
         return replace(self, rho=min(self.rho * factor, self.oracle.reach / 4))
 
     def likely(self, noise: float) -> float:

@@ -13,7 +13,7 @@ from scipy.special import expit
 from .._linalg import spectral_norm
 from .._oracles import Oracle
 from .._types import Float
-from .frame import Frame, inside, pairs
+from .frame import Frame, inside_frame, key_pairs
 from .reading import Values
 
 
@@ -207,10 +207,10 @@ class Meter(ABC):
 
     def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """A few keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
-        return (A[:, None], np.ones((len(A), 1))) if self.axis is None else pairs(self.axis, A, rng)
+        return (A[:, None], np.ones((len(A), 1))) if self.axis is None else key_pairs(self.axis, A, rng)
 
     def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
         """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
         if self.axis is None:
             return Frame(np.ascontiguousarray(Q.T), Q, 1.0)
-        return inside(self.axis, Q, rng, exact)
+        return inside_frame(self.axis, Q, rng, exact)

@@ -52,7 +52,9 @@ class Values:
         """The largest error of an entry of v; that of all of v is at most `sqrt(d)` times as large."""
         largest, d = float(np.abs(self.v).max()), len(self.v)
         each = float(self.promise(oracle, largest * self.step + self.backdrop))
-        entry = (each + self.bias_error(oracle) + rounding(oracle, largest, self.backdrop, self.step)) / self.step
+        entry = (
+            each + self.bias_error(oracle) + one_row_rounding(oracle, largest, self.backdrop, self.step)
+        ) / self.step
         if not self.along:
             return entry
         length = (self.along_error(oracle) + self.bias_error(oracle)) / self.step + self.rounding(oracle)
@@ -77,10 +79,10 @@ class Values:
     def rounding(self, oracle: Oracle) -> float:
         """A bound on what rounding does to v."""
         v_norm = float(np.linalg.norm(self.v))
-        return float(np.sqrt(len(self.v) + 1) * rounding(oracle, v_norm, self.backdrop, self.step) / self.step)
+        return float(np.sqrt(len(self.v) + 1) * one_row_rounding(oracle, v_norm, self.backdrop, self.step) / self.step)
 
 
-def rounding(oracle: Oracle, largest: float, backdrop: float, step: float) -> float:
+def one_row_rounding(oracle: Oracle, largest: float, backdrop: float, step: float) -> float:
     """A dot product of length d errs by at most about d ulp of its terms."""
     return oracle.roundoff * ((oracle.dim + 8) * largest * step + 2 * backdrop)
 
@@ -93,7 +95,7 @@ def outputs_error(oracle: Oracle, v: np.ndarray, bias: np.ndarray, step: float) 
 
 
 Interval = tuple[np.ndarray, np.ndarray, np.ndarray]
-LARGEST = 750.0  # beyond this a weight is 0 or 1 in any format
+LARGEST_LOGIT = 750.0  # beyond this a weight is 0 or 1 in any format
 
 
 def logit(signal: np.ndarray, swing: np.ndarray, answer: np.ndarray, spread: np.ndarray) -> tuple[Interval, np.ndarray]:
@@ -107,14 +109,14 @@ def logit(signal: np.ndarray, swing: np.ndarray, answer: np.ndarray, spread: np.
         s = np.log(np.maximum(signal, 0)) - np.log(np.maximum(rest, 0))
         lo = np.log(np.maximum(signal - answer, 0)) - np.log(np.maximum(rest + answer + spread, 0))
         hi = np.log(np.maximum(signal + answer, 0)) - np.log(np.maximum(rest - answer - spread, 0))
-    lo, hi = np.minimum(lo, LARGEST), np.maximum(hi, -LARGEST)
-    return (within(np.clip(s, -LARGEST, LARGEST), lo, hi), lo, hi), impossible
+    lo, hi = np.minimum(lo, LARGEST_LOGIT), np.maximum(hi, -LARGEST_LOGIT)
+    return (finite_end(np.clip(s, -LARGEST_LOGIT, LARGEST_LOGIT), lo, hi), lo, hi), impossible
 
 
-def within(s: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+def finite_end(s: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     """The estimate, or the finite end of an interval that is open on the side where the estimate ran away to."""
-    s = np.where(np.isinf(lo) & np.isfinite(hi) & (s <= -LARGEST), hi, s)
-    return np.where(np.isinf(hi) & np.isfinite(lo) & (s >= LARGEST), lo, s)
+    s = np.where(np.isinf(lo) & np.isfinite(hi) & (s <= -LARGEST_LOGIT), hi, s)
+    return np.where(np.isinf(hi) & np.isfinite(lo) & (s >= LARGEST_LOGIT), lo, s)
 
 
 def beyond(interval: Interval, limit: float) -> np.ndarray:
@@ -124,7 +126,7 @@ def beyond(interval: Interval, limit: float) -> np.ndarray:
     return (lo > limit) | (hi < -limit) | open_ended & ((lo > 0) | (hi < 0))
 
 
-def visible(interval: Interval) -> np.ndarray:
+def stands_out(interval: Interval) -> np.ndarray:
     """Where a logit stands out of its error."""
     s, lo, hi = interval
     return np.isfinite(lo) & np.isfinite(hi) & (np.abs(s) > 4 * np.maximum(hi - s, s - lo))
@@ -173,11 +175,11 @@ def read_logits(
     return refuse(q[row[0]], keys[row[0], col[0]])
 
 
-TARGET = 1.0
-LOOKS = 2  # pilot scores per step while the order of magnitude is unknown
-PILOTS = 4  # pilot scores once it is known; the first columns then settle it
-SHORTEST = 2.0**-200  # of the first scale tried: no head saturates at tokens that short
-STEPS = 64
+TARGET_LOGIT = 1.0
+COARSE_PILOTS = 2  # pilot scores per step while the order of magnitude is unknown
+FINE_PILOTS = 4  # pilot scores once it is known; the first columns then settle it
+SHORTEST_SCALE = 2.0**-200  # of the first scale tried: no head saturates at tokens that short
+SCALE_STEPS = 64
 
 Pilot = Callable[[float, int], Interval]
 
@@ -186,14 +188,14 @@ class AlwaysSaturated(Exception):
     """The scores do not get smaller however small the scale: whatever this is, its weights are no softmax."""
 
 
-def find_scale(
+def find_logit_scale(
     pilot: Pilot,
     start: float,
     cap: float,
     roundoff: float,
     saturated: float,
-    target: float = TARGET,
-    pilots: int = PILOTS,
+    target: float = TARGET_LOGIT,
+    pilots: int = FINE_PILOTS,
 ) -> float:
     """The scale c <= cap at which the logits `pilot(c, count)` have rms `target`.
 
@@ -201,16 +203,16 @@ def find_scale(
     saturated at once, because the answers say too little, the one between the two.
     """
     scale, looks = coarse_scale(pilot, min(start, cap), cap, roundoff**-0.3, saturated, target)
-    for _ in range(STEPS):
-        interval = pilot(scale, min(pilots, PILOTS))
+    for _ in range(SCALE_STEPS):
+        interval = pilot(scale, min(pilots, FINE_PILOTS))
         size = np.minimum(np.abs(interval[0]).ravel(), saturated)
         if np.mean(size**2) >= (saturated / 2) ** 2:
             scale /= saturated
             continue
-        if pilots > PILOTS:
-            size = np.append(size, np.minimum(np.abs(pilot(scale, pilots - PILOTS)[0]), saturated))
+        if pilots > FINE_PILOTS:
+            size = np.append(size, np.minimum(np.abs(pilot(scale, pilots - FINE_PILOTS)[0]), saturated))
         rms = float(np.sqrt(np.mean(np.append(size / scale, looks) ** 2)))  # per unit of scale
-        return min(cap, target / rms) if np.any(visible(interval)) else scale
+        return min(cap, target / rms) if np.any(stands_out(interval)) else scale
     return scale
 
 
@@ -219,16 +221,16 @@ def coarse_scale(
 ) -> tuple[float, np.ndarray]:
     """Strides up or down, well inside the range that a sigmoid shows at once, then halving between too much and too
     little. Also returns the scores that showed, per unit of scale."""
-    shortest, too_small, too_large = SHORTEST * scale, 0.0, np.inf
+    shortest, too_small, too_large = SHORTEST_SCALE * scale, 0.0, np.inf
     best, best_scale = np.inf, scale
-    for _ in range(STEPS):
-        interval = pilot(scale, LOOKS)
+    for _ in range(SCALE_STEPS):
+        interval = pilot(scale, COARSE_PILOTS)
         unsure = float((interval[2] - interval[1]).max()) / scale
         if unsure < best:
             best, best_scale = unsure, scale
         if np.any(beyond(interval, saturated)):
             too_large = min(too_large, scale)
-        elif np.any(visible(interval)):
+        elif np.any(stands_out(interval)):
             size = np.abs(interval[0]).ravel()
             return min(cap, scale * target / float(size.max())), size / scale
         elif scale >= cap:

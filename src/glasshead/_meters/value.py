@@ -16,9 +16,9 @@ from scipy.special import expit
 from .._errors import WEIGHT, Evidence, TargetMismatch
 from .._oracles import Oracle
 from .._types import Float
-from .frame import NOTHING, Frame
+from .frame import NO_FRAME, Frame
 from .meter import GROWTH, Errors, Meter, Readings, Scores, one_after_the_other, split_errors
-from .reading import TARGET, Interval, Values, logit, read_logits
+from .reading import TARGET_LOGIT, Interval, Values, logit, read_logits
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 GOOD_ENOUGH = 0.8, 1.15
@@ -28,17 +28,17 @@ RATIO = 2.0**12  # rho / kappa where nothing asks for more: kappa b.v is then no
 HEADROOM = 2.0**8  # how far the signal should stand above the bias it is read against
 
 
-def split(product: float, oracle: Oracle, values: Values) -> tuple[float, float]:
+def lever(product: float, oracle: Oracle, values: Values) -> tuple[float, float]:
     """`rho, kappa` with the given product, `rho + kappa` within reach, `rho` as long as bias and tolerance ask for."""
     v_norm = float(np.linalg.norm(values.v))
     wanted = HEADROOM * abs(values.bias) / v_norm
     if values.promise(oracle, 0.0) > 0:
         wanted = np.inf
     rho = max(np.sqrt(product * RATIO), wanted, oracle.shortest)
-    return fit(rho, product / rho if np.isfinite(rho) else 0.0, product, oracle.reach)
+    return within_reach(rho, product / rho if np.isfinite(rho) else 0.0, product, oracle.reach)
 
 
-def fit(rho: float, kappa: float, product: float, reach: float) -> tuple[float, float]:
+def within_reach(rho: float, kappa: float, product: float, reach: float) -> tuple[float, float]:
     if rho + kappa <= reach:
         return rho, kappa
     if 4 * product >= reach**2:
@@ -61,7 +61,7 @@ class ValueMeter(Meter):
     oracle: Oracle
     values: Values
     keys: Frame
-    queries: Frame = NOTHING
+    queries: Frame = NO_FRAME
     rho: float = 1.0
     kappa: float = 1.0
     key_bias: np.ndarray | None = None
@@ -95,9 +95,9 @@ class ValueMeter(Meter):
         rms = self.rho * self.kappa * float(np.sqrt(np.mean(scores**2)))
         if np.linalg.norm(scores) <= np.linalg.norm(noise):
             return self
-        if GOOD_ENOUGH[0] * TARGET <= rms <= GOOD_ENOUGH[1] * TARGET:
+        if GOOD_ENOUGH[0] * TARGET_LOGIT <= rms <= GOOD_ENOUGH[1] * TARGET_LOGIT:
             return self
-        factor = GROWTH if GROWTH * rms < TARGET else TARGET / rms
+        factor = GROWTH if GROWTH * rms < TARGET_LOGIT else TARGET_LOGIT / rms
         return self.at(self.rho, min(self.kappa * factor, max(self.kappa, self.oracle.reach - self.rho)))
 
     def suited(self, keys: np.ndarray) -> ValueMeter:

@@ -15,7 +15,6 @@ from .limits import AskedOnce as AskedOnce
 from .limits import Budgeted as Budgeted
 from .limits import Counted as Counted
 from .limits import Recorded as Recorded
-from .limits import Replayed as Replayed
 from .limits import Watched as Watched
 from .limits import bar as bar
 from .noise import CERTAIN as CERTAIN

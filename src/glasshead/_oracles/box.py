@@ -57,6 +57,7 @@ class Precision:
 
 
 SMALL_REQUEST = 256  # sequences
+ROUNDED_NORM = 1e-12  # of max_norm: what a token of just that length may exceed it by, rounded once here and once there
 CHUNK_BYTES = 32 * 2**20  # what is sent to the box at a time; memory stays bounded however much is asked
 
 
@@ -118,7 +119,7 @@ class BoxOracle(Oracle):
             return
         largest = float(np.abs(X).max(initial=0.0)) or 1.0  # divided out, so that squares do not overflow
         longest = largest * math.sqrt(np.einsum("bnd,bnd->bn", X / largest, X / largest).max(initial=0.0))
-        if longest > self.max_norm * (1 + 1e-12):
+        if longest > self.max_norm * (1 + ROUNDED_NORM):
             raise ValueError(
                 f"expected tokens no longer than max_norm = {self.max_norm:g}, got one of norm {longest:g}"
             )

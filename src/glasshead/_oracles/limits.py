@@ -66,34 +66,6 @@ class Watched(Wrapper):
         return answers
 
 
-ASKED_AGAIN = 8  # queries among which some may have been asked before
-
-
-class Replayed(Wrapper):
-    """Answers a query that was asked before with what was answered then, once."""
-
-    def __init__(self, inner: Oracle):
-        super().__init__(inner)
-        self._before: dict[bytes, np.ndarray] = {}
-        self.shape: tuple[int, ...] | None = None  # of an answer, once there was one
-
-    def remember(self, X: np.ndarray) -> np.ndarray:
-        answers = self.inner(X)
-        self.shape = np.shape(answers)[1:]
-        self._before |= {x.tobytes(): answer for x, answer in zip(X, answers, strict=True)}
-        return answers
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        if not self._before or len(X) > ASKED_AGAIN:
-            return self.inner(X)
-        answers = [self._before.pop(np.ascontiguousarray(x).tobytes(), None) for x in X]
-        new = [i for i, answer in enumerate(answers) if answer is None]
-        if new:
-            for i, answer in zip(new, self.inner(X[new]), strict=True):
-                answers[i] = answer
-        return np.array(answers)
-
-
 class AskedOnce(Wrapper):
     """Answers the same batches in the same order, again and again, with what was answered the first time."""
 
@@ -114,7 +86,7 @@ class AskedOnce(Wrapper):
         return max(float(np.abs(answers).max()) for _, answers in self.seen)
 
 
-ROOM = 2**23  # numbers, 64 MiB: what is asked first, very long tokens, is what says most about values
+KEPT_NUMBERS = 2**23  # numbers, 64 MiB: what is asked first, very long tokens, is what says most about values
 ROWS = 2  # a sum of heads is learned from one and two tokens
 
 
@@ -123,7 +95,7 @@ class Recorded(Wrapper):
 
     def __init__(self, inner: Oracle):
         super().__init__(inner)
-        self.room = ROOM
+        self.room = KEPT_NUMBERS
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []
 
     def __call__(self, X: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._linalg import mean_zero
 from .._models import Norm
 from .._types import Float
 from .base import Oracle, Wrapper
@@ -111,7 +112,7 @@ class Translated(Wrapper):
         return self.inner(X + self.origin)
 
 
-INSIDE = 0.95  # of the ball that normalised tokens fill: towards its surface tokens grow without limit
+INSIDE_BALL = 0.95  # of the ball that normalised tokens fill: towards its surface tokens grow without limit
 
 
 class Normalised(Wrapper):
@@ -131,18 +132,10 @@ class Normalised(Wrapper):
     def max_norm(self) -> float:  # type: ignore[override]  # it follows the reach, which shrinks for a float16 box
         """Token and normalised token are equally long up to `sqrt(eps / (1 - |z|^2 / d))`."""
         d, longest_token = self.inner.dim, self.inner.reach
-        return float(min(INSIDE * np.sqrt(d), longest_token / np.sqrt(self.norm.eps + longest_token**2 / d)))
+        return float(min(INSIDE_BALL * np.sqrt(d), longest_token / np.sqrt(self.norm.eps + longest_token**2 / d)))
 
     def tokens(self, Z: np.ndarray) -> np.ndarray:
         return self.norm.token(Z @ self.basis.T)
 
     def __call__(self, Z: np.ndarray) -> np.ndarray:
         return self.inner(self.tokens(Z))
-
-
-def mean_zero(dim: int) -> Float[np.ndarray, "d n"]:
-    """An orthonormal basis of the vectors whose entries sum to zero: a reflection that swaps e_0 and the diagonal."""
-    mirror = np.full(dim, -1 / np.sqrt(dim))
-    mirror[0] += 1
-    reflection = np.eye(dim) - 2 * np.outer(mirror, mirror) / (mirror @ mirror)
-    return np.ascontiguousarray(reflection[:, 1:])

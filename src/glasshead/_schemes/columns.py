@@ -17,8 +17,8 @@ from .._models import Attention
 
 TUNED_AFTER = 4  # columns after which the scale is settled,
 ENOUGH_KEYS = 8  # where a column has enough scores to tell
-BATCH = 2**15  # scores asked for between two looks at what is known,
-BATCH_IN_ROUNDS = 2**18  # and where the number of rounds counts more than what a budget that ends it makes known
+SCORES_AT_ONCE = 2**15  # scores asked for between two looks at what is known,
+SCORES_IN_ROUNDS = 2**18  # and where the number of rounds counts more than what a budget that ends it makes known
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Measured:
         return Attention.from_tensors(tensors if key_bias is None else tensors | {"key_bias": key_bias})
 
 
-def from_matrix(W: np.ndarray, bound: float, rank: int) -> Measured:
+def measured_matrix(W: np.ndarray, bound: float, rank: int) -> Measured:
     """A W none of whose entries can be told from zero is zero."""
     size = float(np.linalg.norm(W))
     if size <= bound:
@@ -166,7 +166,7 @@ class Columns:
 def full(meter: Meter) -> Measured:
     """All of W, bounded by the meter's intervals."""
     columns, count = Columns(meter), len(meter.queries)
-    step = max(1, (BATCH_IN_ROUNDS if meter.in_rounds else BATCH) // len(meter.keys))
+    step = max(1, (SCORES_IN_ROUNDS if meter.in_rounds else SCORES_AT_ONCE) // len(meter.keys))
     try:
         columns.read(min(TUNED_AFTER, count))
         if len(meter.keys) >= ENOUGH_KEYS:
@@ -177,4 +177,4 @@ def full(meter: Meter) -> Measured:
         columns.report(error, (count - len(columns)) * len(meter.keys))
         raise
     W, bound = columns.Y @ meter.queries.inverse.T, columns.whole_error
-    return from_matrix(W, bound, numerical_rank(np.linalg.svd(W, compute_uv=False), len(W), bound))
+    return measured_matrix(W, bound, numerical_rank(np.linalg.svd(W, compute_uv=False), len(W), bound))

@@ -11,16 +11,16 @@ import numpy as np
 
 from .._errors import BudgetExceeded
 from .._meters import Meter, Scores
-from .columns import ENOUGH_KEYS, TUNED_AFTER, Columns, Measured, from_matrix
+from .columns import ENOUGH_KEYS, TUNED_AFTER, Columns, Measured, full, measured_matrix
 
 # A part R of W outside the span shows in a random look as |R| g h / sqrt(d (d - r)), with g, h standard Gaussian if R
 # has rank one, and rarely less if it has more. The rms of 8 such products is below 1/7 with probability below 0.001.
-LOOKS_OUTSIDE, HIDDEN, LOOKS_CONFIDENCE = 8, 7.0, 0.999
+LOOKS_OUTSIDE, HIDDEN_FACTOR, LOOKS_CONFIDENCE = 8, 7.0, 0.999
 
 
 def hidden_factor(dim: int, rank: int) -> float:
     """How much larger than a typical look outside a span of that rank the whole of what is there can be."""
-    return float(HIDDEN * np.sqrt(dim * (dim - rank)))
+    return float(HIDDEN_FACTOR * np.sqrt(dim * (dim - rank)))
 
 
 def new_columns(columns: Columns, begun: Scores) -> tuple[np.ndarray, float]:
@@ -81,7 +81,7 @@ def read_seen(meter: Meter, W_norm: float, b: np.ndarray, keys: np.ndarray, mix:
 
 KNOWN_EACH = 64  # columns known for each that is begun at once: so many are tested one by one for adding anything,
 KNOWN_EACH_IN_ROUNDS = 1  # or as many again are begun, where one column takes as many rounds as many do
-AT_ONCE = (
+BEGUN_SHARE = (
     6  # at most one in so many columns is begun at once: what is begun in vain then stays near a tenth of the rest
 )
 
@@ -95,7 +95,7 @@ def low_rank(
         if rank is None:
             hidden = find_span(columns, rng, accuracy)
             return read_inside(columns, *columns.span(), rng, hidden, exact=accuracy is None)
-        read_columns(columns, rank)
+        read_next(columns, rank)
         U, s = columns.span()
         # A direction too faint to be told from error may be where the other columns are strong.
         hidden = None if len(s) == rank else read_outside(columns, U, rng, np.inf)[2]
@@ -106,7 +106,7 @@ def low_rank(
         raise
 
 
-def read_columns(columns: Columns, count: int, begun: Scores | None = None) -> None:
+def read_next(columns: Columns, count: int, begun: Scores | None = None) -> None:
     """The next columns, after those begun before, at a scale that is settled on the way."""
     before = len(columns)
     columns.read(count, begun)
@@ -123,7 +123,7 @@ def tune_early(columns: Columns, before: int) -> None:
 def at_once(known: int, meter: Meter) -> int:
     """How many columns to begin at once; those that turn out not to be new were begun in vain."""
     each = KNOWN_EACH_IN_ROUNDS if meter.in_rounds else KNOWN_EACH
-    return min(max(TUNED_AFTER // each, 1 + known // each), max(1, meter.dim // AT_ONCE))
+    return min(max(TUNED_AFTER // each, 1 + known // each), max(1, meter.dim // BEGUN_SHARE))
 
 
 def find_span(columns: Columns, rng: np.random.Generator, accuracy: float | None) -> float:
@@ -135,7 +135,7 @@ def find_span(columns: Columns, rng: np.random.Generator, accuracy: float | None
         ahead = at_once(k, columns.meter)
         # Stopping may save less than asking whether to stop.
         if (d - k) ** 2 <= ahead * (k + ahead) + 2 * LOOKS_OUTSIDE:
-            read_columns(columns, d - k, begun)
+            read_next(columns, d - k, begun)
             return 0.0
         enough = 0.0 if accuracy is None else accuracy / (2 * hidden_factor(d, k))
         begun = columns.read_first(k + ahead, ahead, begun)
@@ -144,11 +144,11 @@ def find_span(columns: Columns, rng: np.random.Generator, accuracy: float | None
         new = int(np.sum(seen > max(noise, enough)))
         if new < ahead:
             if new:
-                read_columns(columns, 0, begun[:new])
+                read_next(columns, 0, begun[:new])
             more, noise, hidden = read_outside(columns, columns.span()[0], rng, enough)
             if more <= max(noise, enough):
                 return hidden
-            begun = begun[new : new + 1 + k // AT_ONCE]  # what is left is faint: it may not take many more columns
+            begun = begun[new : new + 1 + k // BEGUN_SHARE]  # what is left is faint: it may not take many more columns
 
 
 def read_inside(
@@ -161,7 +161,7 @@ def read_inside(
     if k == len(queries) or r == 0:
         padded = np.pad(Y, ((0, 0), (0, len(queries) - k)))
         known = columns.whole_error if k == len(queries) else queries.gain * error
-        whole = from_matrix(padded @ queries.inverse.T, known + (hidden or 0.0), r)
+        whole = measured_matrix(padded @ queries.inverse.T, known + (hidden or 0.0), r)
         return Measured(whole.left, None, whole.rank, whole.bound, confidence)
     frame = meter.frame(U, rng, exact)
     meter = meter.suited(frame.vectors).tuned(frame.vectors @ Y)
@@ -187,3 +187,8 @@ def outside_error(measured: np.ndarray, others: np.ndarray, error: float, inner:
         return np.inf
     C = np.linalg.lstsq(measured, others, rcond=None)[0]
     return error * (float(np.linalg.norm(C, 2)) + inner / least) / (1 - error / least)
+
+
+def read_W(meter: Meter, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None) -> Measured:
+    """W by the scheme that suits it: all scores of a W known to have full rank, else no more than its rank needs."""
+    return full(meter) if rank == meter.dim else low_rank(meter, rng, rank, accuracy)

@@ -17,8 +17,8 @@ from ..meter import Meter, Scores
 from .crossing import Crossings
 from .ruler import Ruler
 
-BLOCK_BYTES = 16 * 2**20  # tokens built at a time
-AMPLE = 1.5  # times the typical score
+TOKEN_BYTES = 16 * 2**20  # tokens built at a time
+AMPLE_SCORE = 1.5  # times the typical score
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class MatchingMeter(Meter):
     def no_longer_than(self, score: float) -> MatchingMeter:
         """For keys that have this score per unit length. Pilots have settled how long probes may be otherwise."""
         wanted = self.rho * self.ruler.reach * score / self.ruler.curve.typical
-        return replace(self, rho=self.rho / wanted) if wanted > AMPLE else self
+        return replace(self, rho=self.rho / wanted) if wanted > AMPLE_SCORE else self
 
     def rounding(self, W_norm: float) -> float:
         """What is wrong with the tokens themselves; rounding inside the box is part of the noise that was measured."""
@@ -69,10 +69,10 @@ class MatchingMeter(Meter):
     def likely(self, noise: float) -> float:
         return noise * min(1.0, 4 / np.sqrt(self.oracle.dim))
 
-    def with_pull(self) -> MatchingMeter:
+    def read_pull(self) -> MatchingMeter:
         """The meter that knows what every query sees: a column of scores at the origin."""
         here = self.origin[None]
-        s, error = self.logits(here, self.rho * self.keys.vectors[None])
+        s, error = self.read_logits(here, self.rho * self.keys.vectors[None])
         pull = self.keys.inverse @ s[0] / self.rho
         pull_error = float(self.keys.gain * np.linalg.norm(error[0]) / self.rho)
         return replace(self, pull=pull, pull_error=pull_error)
@@ -82,24 +82,26 @@ class MatchingMeter(Meter):
         (m, d), n = B.shape, A.shape[-2]
         t, lo, hi = np.empty((3, m, n))
         out = Scores(t, lo, hi, None, self.drift, self.rounding)
-        width = max(1, BLOCK_BYTES // max(1, 64 * n * d))
+        width = max(1, TOKEN_BYTES // max(1, 64 * n * d))
         for start in range(0, m if n else 0, width):
             part = slice(start, min(m, start + width))
             keys = np.broadcast_to(A if A.ndim == 2 else A[part], (part.stop - start, n, d))
-            s, error = self.logits(self.origin + self.kappa * B[part], self.rho * keys)
+            s, error = self.read_logits(self.origin + self.kappa * B[part], self.rho * keys)
             out.t[part] = (s / self.rho - keys @ self.pull) / self.kappa
             halfwidth = error / (self.rho * self.kappa)
             out.lo[part], out.hi[part] = out.t[part] - halfwidth, out.t[part] + halfwidth
         return out
 
-    def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[np.ndarray, np.ndarray]:
+    def read_logits(
+        self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """`k . (W q + key_bias)` for every query token and key, and its error."""
         m, n, d = keys.shape
-        s, error = self.ruler.scores(np.repeat(q, n, axis=0), keys.reshape(m * n, d))
+        s, error = self.ruler.read_scores(np.repeat(q, n, axis=0), keys.reshape(m * n, d))
         return s.reshape(m, n), error.reshape(m, n)
 
 
-UNLUCKY = 8.0  # times the errors of new scores: what those of earlier columns, combined, may look like
+EARLIER_ERRORS = 8.0  # times the errors of new scores: what those of earlier columns, combined, may look like
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class SignMatchingMeter(MatchingMeter):
         return self.ruler.normal
 
     def likely(self, noise: float) -> float:
-        return UNLUCKY * noise
+        return EARLIER_ERRORS * noise
 
     def no_longer_than(self, score: float) -> SignMatchingMeter:
         """The length of a probe follows from where answers change."""

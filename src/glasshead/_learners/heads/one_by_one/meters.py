@@ -1,10 +1,10 @@
 """A meter for every head, at its own scale; and, where faint heads or few digits ask for it, every v once more.
 
-The scale of a head is how long its keys and query tokens have to be for logits of about `TARGET`: found from a few
-pilot logits, with the guess of the head before. The values that the meters rest on come from gradients, as good as the
-width of a cell allowed. Once each head's key is known for one query token, along what no head's value sees, there is a
-key that turns head h fully on and all others fully off: around it the answer is `z.v_h`. That takes a column of every
-head and `H (d + 1)` queries.
+The scale of a head is how long its keys and query tokens have to be for logits of about `TARGET_LOGIT`: found from a
+few pilot logits, with the guess of the head before. The values that the meters rest on come from gradients, as good as
+the width of a cell allowed. Once each head's key is known for one query token, along what no head's value sees, there
+is a key that turns head h fully on and all others fully off: around it the answer is `z.v_h`. That takes a column of
+every head and `H (d + 1)` queries.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ...._meters import (
     RATIO,
     SAFETY,
     SATURATED,
-    TARGET,
+    TARGET_LOGIT,
     AlwaysSaturated,
     HeadSum,
     HeadValues,
     Interval,
     IsolatedHead,
     ValueSpace,
-    find_scale,
+    find_logit_scale,
     isolated_meter,
     value_space,
 )
@@ -118,7 +118,7 @@ def find_key_length(pilots: KeyPilots, key: float, token: float) -> float:
     if abs(double - 2 * single) > 3 * width + LINEAR_WITHIN * max(1.0, abs(double)):
         pilots.meter.refuse(q[0], 2 * z[0, 0], f"a logit of {double:.6g} where half the key has {single:.6g}")
     rms = float(np.sqrt(np.mean(np.append(s[:-1], double / 2) ** 2)))
-    return key * float(np.clip(TARGET / max(rms, np.finfo(float).tiny), 1 / MISJUDGED, MISJUDGED))
+    return key * float(np.clip(TARGET_LOGIT / max(rms, np.finfo(float).tiny), 1 / MISJUDGED, MISJUDGED))
 
 
 def find_biased(pilots: KeyPilots, cap: float) -> bool:
@@ -129,20 +129,20 @@ def find_biased(pilots: KeyPilots, cap: float) -> bool:
 def find_sizes_with_bias(pilots: KeyPilots, guess: ScoreSizes, cap: float) -> ScoreSizes:
     key = find_length(pilots, lambda scale, count: pilots(scale, 0.0, count), guess.key_bias, cap)
     token = find_length(pilots, lambda scale, count: pilots.odd_part(key, scale, count), guess.W * key, cap)
-    return ScoreSizes(TARGET / key, TARGET / (key * token) if token < W_SHOWS * cap else 0.0)
+    return ScoreSizes(TARGET_LOGIT / key, TARGET_LOGIT / (key * token) if token < W_SHOWS * cap else 0.0)
 
 
 def find_sizes_without_bias(pilots: KeyPilots, guess: ScoreSizes, cap: float) -> ScoreSizes:
     def pilot(product: float, count: int) -> Interval:
         return pilots(np.sqrt(product * RATIO), np.sqrt(product / RATIO), count)
 
-    return ScoreSizes(0.0, TARGET / find_length(pilots, pilot, guess.W, cap**2 / RATIO))
+    return ScoreSizes(0.0, TARGET_LOGIT / find_length(pilots, pilot, guess.W, cap**2 / RATIO))
 
 
 def find_length(pilots: KeyPilots, pilot, guess: float, cap: float) -> float:
     oracle = pilots.meter.oracle
-    start = TARGET / guess if guess > 0 else 1.0
-    return find_scale(pilot, min(start, cap), cap, oracle.roundoff, SATURATED, TARGET, SCALE_PILOTS)
+    start = TARGET_LOGIT / guess if guess > 0 else 1.0
+    return find_logit_scale(pilot, min(start, cap), cap, oracle.roundoff, SATURATED, TARGET_LOGIT, SCALE_PILOTS)
 
 
 def best_lengths(meter: IsolatedHead, sizes: ScoreSizes) -> tuple[float, float]:
@@ -152,7 +152,7 @@ def best_lengths(meter: IsolatedHead, sizes: ScoreSizes) -> tuple[float, float]:
     score times `|k| / |W q|`, that of the key bias a score's times `|k| / |key_bias|`.
     """
     if sizes.W == 0:
-        return float(TARGET / sizes.key_bias), float(TARGET / sizes.key_bias)
+        return float(TARGET_LOGIT / sizes.key_bias), float(TARGET_LOGIT / sizes.key_bias)
     if sizes.key_bias == 0:
         wanted = HEADROOM * abs(meter.box.bias) / meter.space.gains[meter.h]
         key = min(max(np.sqrt(RATIO / sizes.W), wanted), meter.oracle.reach / 8)
@@ -163,7 +163,7 @@ def best_lengths(meter: IsolatedHead, sizes: ScoreSizes) -> tuple[float, float]:
     tokens_count = 2 * rounding / (rounding + meter.space.crosstalk)  # errors of v come with the key alone
     error = (1 + tokens_count * token * size) * (size / (token * sizes.W) + BIAS_COUNTS * size / sizes.key_bias)
     best = int(np.argmin(error))
-    return float(TARGET / size[best]), float(token[best])
+    return float(TARGET_LOGIT / size[best]), float(token[best])
 
 
 def at_lengths(meter: IsolatedHead, key: float, token: float) -> IsolatedHead:

@@ -35,14 +35,15 @@ PAIRS_SURPLUS = 1.25  # questions for each unknown, where all are solved for at 
 
 
 def learn_joint(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None, before=None
 ) -> LearnedMultiHead | None:
-    """All heads of a sum of them, whatever their values and however many there are in so few dimensions.
+    """All heads of a sum of them, whatever their values and however many there are in so few dimensions; `before` is
+    what was known of bias and v before.
 
     None where there is nothing to be seen: no head prefers any token to another, whatever the lengths of tokens.
     """
     oracle.stage = "reading the sum of all v"
-    box = read_head_sum(oracle, rng)
+    box = read_head_sum(oracle, rng, before)
     try:
         return learn_from_starts(box, rng, rank, accuracy)
     except BudgetExceeded as error:

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from ...._checks import check_layer_laws, law_token
+from ...._checks import Opening, check_layer_laws, read_opening
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
-from ...._linalg import random_rotation
+from ...._linalg import random_rotation, unit
 from ...._meters import Readout, VectorMeter, read_rows, reader, seen_outputs
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
 from .columns import COLUMN_ROUNDINGS, SPARE_READ, TOKEN_SHARE, LayerColumns, read_columns, span
-from .scale import Scale, find_token_lengths, find_tuned_lengths, unit
+from .one_head import check_one_head
+from .scale import Scale, find_token_lengths, find_tuned_lengths
 from .spaces import NeedsScalarRoute, NullSpace, find_spaces
 
 
@@ -97,39 +98,49 @@ FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], list[NullSp
 
 
 def learn_vector(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
 ) -> LearnedVector | NeedsScalarRoute:
     """A layer of heads whose value maps' ranks add up to that of their sum; number of heads and ranks are found.
 
     `rank` is that of every `W_h`, at most. A `NeedsScalarRoute` says why a box is not one for this.
     """
-    return learn(oracle, rng, rank, accuracy, find_spaces)
+    return learn(oracle, rng, rank, accuracy, find_spaces_unless_one, opening)
 
 
 def learn_vector_attention(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
 ) -> LearnedVector | NeedsScalarRoute:
     """One head with k outputs, of which every query reads as many scores as its value map has rank."""
-    return learn(oracle, rng, rank, accuracy, all_of_one_head)
+    return learn(oracle, rng, rank, accuracy, all_of_one_head, opening)
 
 
 def all_of_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> list[NullSpace]:
     return [NullSpace(np.eye(readout.rank), 0.0)]
 
 
-def learn(oracle: Oracle, rng, rank, accuracy, find: FindSpaces) -> LearnedVector | NeedsScalarRoute:
+def find_spaces_unless_one(
+    oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator
+) -> list[NullSpace] | NeedsScalarRoute:
+    """One space where three answers are those of one head, else what tells the heads apart."""
+    find = all_of_one_head if check_one_head(oracle, readout, scale, rng) else find_spaces
+    return find(oracle, readout, scale, rng)
+
+
+def learn(
+    oracle: Oracle, rng, rank, accuracy, find: FindSpaces, opening: Opening | None
+) -> LearnedVector | NeedsScalarRoute:
     known: dict = {}
     try:
-        return learn_measured(oracle, rng, rank, accuracy, find, known)
+        return learn_measured(oracle, rng, rank, accuracy, find, opening, known)
     except BudgetExceeded as error:
         error.known = known | error.known
         raise
 
 
 def learn_measured(
-    oracle: Oracle, rng, rank, accuracy, find: FindSpaces, known: dict
+    oracle: Oracle, rng, rank, accuracy, find: FindSpaces, opening: Opening | None, known: dict
 ) -> LearnedVector | NeedsScalarRoute:
-    readout = read_sum_of_maps(oracle, rng, known)
+    readout = read_sum_of_maps(oracle, rng, opening, known)
     if isinstance(readout, NeedsScalarRoute):
         return readout
     oracle.stage = "finding the scale"
@@ -152,12 +163,14 @@ def learn_measured(
     return accurate_scores(in_words(model, scores, columns, drops, error), accuracy)
 
 
-def read_sum_of_maps(oracle: Oracle, rng: np.random.Generator, known: dict) -> Readout | NeedsScalarRoute:
+def read_sum_of_maps(
+    oracle: Oracle, rng: np.random.Generator, opening: Opening | None, known: dict
+) -> Readout | NeedsScalarRoute:
     oracle.stage = "reading v"
     if not oracle.exact:
         return NeedsScalarRoute("the answers come with a tolerance, and the vector route has no bounds")
-    token = law_token(oracle, rng)
-    bias, B, first = read_rows(oracle, token)
+    opening = opening or read_opening(oracle, rng)
+    bias, B, first = opening.zero, read_rows(oracle, opening.zero, opening.first), opening.first
     if B.ndim == 1:
         return NeedsScalarRoute("the box answers one number per query")
     if oracle.narrow:
@@ -165,7 +178,7 @@ def read_sum_of_maps(oracle: Oracle, rng: np.random.Generator, known: dict) -> R
     known |= {"v": B, "bias": bias}
     if not np.any(B):
         return NeedsScalarRoute("v = 0, or the heads' value maps add up to 0: one-row answers say nothing")
-    check_layer_laws(oracle, B, bias, token, first, rng)
+    check_layer_laws(oracle, B, bias, opening.token, first, rng)
     return seen_outputs(oracle, B, bias)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...._errors import NOT_HEADS, TargetMismatch
+from ...._linalg import unit
 from ...._meters import Readout, VectorMeter
 from ...._oracles import Oracle
 
@@ -98,10 +99,6 @@ def find_active_length(measure: Callable[[np.ndarray], np.ndarray], reach: float
     scores = 2 * np.arctanh(np.minimum(measure(np.full(SCALE_DIRECTIONS, length)), 0.98))
     factor = ACTIVE_SCORE / max(float(np.sqrt(np.mean(scores**2))), 1e-3)
     return length * float(np.clip(factor, 1 / 8, 8))
-
-
-def unit(x: np.ndarray) -> np.ndarray:
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 TUNING_ROUNDS = 2

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...._linalg import svd
+from ...._linalg import svd, unit
 from ...._meters import Readout
 from ...._oracles import Oracle
-from .scale import Scale, unit
+from .scale import Scale
 
 
 @dataclass(frozen=True)
