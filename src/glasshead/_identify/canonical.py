@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import norm
 from scipy.sparse.csgraph import connected_components
 
 from .._models import Attention, MultiHead, plain, with_values
@@ -49,9 +50,8 @@ def comparable(a: Parts, b: Parts) -> bool:
 
 
 def length(x: np.ndarray) -> float:
-    """The Euclidean or Frobenius norm; entries are scaled first, so that no square overflows or vanishes."""
-    largest = float(np.abs(x).max(initial=0.0))
-    return 0.0 if largest == 0 else largest * float(np.linalg.norm(x / largest))
+    """The Euclidean or Frobenius norm, by the BLAS routine in which no square overflows or vanishes."""
+    return float(norm(x.ravel()))
 
 
 SAME = 1e-9
