@@ -49,8 +49,7 @@ def command(
     """
     import glasshead as gh
 
-    from .errors import advice
-    from .screen import show
+    from .summary import advice, show
 
     check_answers(answers, tolerance, rtol, flips)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the box may print; our stdout is JSON only
