@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from .options import ANSWERS, Accuracy, Answers, Family, Json, Rank, Seed, examples, make_folder, models
+from .._families import ANSWERS
+from .options import Accuracy, Answers, Family, Json, Rank, Seed, examples, make_folder, models
 from .screen import patient_bar, print_json
 from .target import open_target
 
