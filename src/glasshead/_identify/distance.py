@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from .._models import Attention, FrontHead, Head, Network, Transformer, with_values
-from .canonical import SAME, Parts, canonical_parts, comparable, length, parts
+from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, canonical_sum, comparable, length
 
 
 def distance(a: Any, b: Any, *, up_to_scale: bool = False) -> float:
@@ -33,13 +33,13 @@ def distance(a: Any, b: Any, *, up_to_scale: bool = False) -> float:
     kinds = {type(a), type(b)}
     if FrontHead in kinds or kinds == {Transformer}:
         return distance_in_front(a, b)
-    first, second = parts(a), parts(b)
+    first, second = as_head_sum(a), as_head_sum(b)
     if not comparable(first, second):
         return float("inf")
     # Two heads are compared as they are, whatever their v, unless no query sees either.
     as_they_are = kinds == {Attention} and any(np.any(model.v) for model in (a, b))
     if not as_they_are:
-        first, second = canonical_parts(first, SAME), canonical_parts(second, SAME)
+        first, second = canonical_sum(first, DEFAULT_TOL), canonical_sum(second, DEFAULT_TOL)
     if up_to_scale:
         first, second = on_unit_scale(first), on_unit_scale(second)
     if as_they_are:
@@ -54,8 +54,10 @@ def distance_in_front(a: Any, b: Any) -> float:
         raise TypeError(f"expected two models with one head each, got {type(several).__name__}")
     if a.dim != b.dim:
         return float("inf")
-    known = isinstance(a, Transformer) and isinstance(b, Transformer)
-    return max(scores_apart(a, b), networks_apart(a.network, b.network) if known else 0.0)
+    scores = scores_apart(a, b)
+    if isinstance(a, Transformer) and isinstance(b, Transformer):
+        return max(scores, networks_apart(a.network, b.network))
+    return scores
 
 
 def networks_apart(a: Network, b: Network) -> float:
@@ -66,7 +68,7 @@ def networks_apart(a: Network, b: Network) -> float:
     return 0.0 if largest == 0 else float(np.abs(one - other).max()) / largest
 
 
-def matched_distance(a: Parts, b: Parts) -> float:
+def matched_distance(a: HeadSum, b: HeadSum) -> float:
     """Of two canonical forms, heads paired so that their distances add up to the least."""
     if len(a.heads) != len(b.heads):
         return float("inf")
@@ -85,16 +87,16 @@ def scores_apart(a: Head, b: Head) -> float:
     return relative(*(np.c_[head.W, head.key_bias].astype(np.float64) for head in (a, b)))
 
 
-def values_apart(a: Parts, b: Parts) -> float:
+def values_apart(a: HeadSum, b: HeadSum) -> float:
     """The relative distance of every v, heads in the order they have, with the biases."""
     return relative(*(np.concatenate([*(head.v.ravel() for head in model.heads), model.bias]) for model in (a, b)))
 
 
-def on_unit_scale(model: Parts) -> Parts:
+def on_unit_scale(model: HeadSum) -> HeadSum:
     """Every v and the bias divided by the length of all v together, or of the bias where there is none."""
     size = length(np.array([length(head.v) for head in model.heads])) or length(model.bias) or 1.0
     heads = [with_values(head.score_tensors(), head.v / size) for head in model.heads]
-    return Parts(model.dim, heads, model.bias / size)
+    return HeadSum(model.dim, heads, model.bias / size)
 
 
 def relative(x: np.ndarray, y: np.ndarray) -> float:

@@ -105,9 +105,9 @@ class FrontHead(Head):
 
 
 MOST_COPIES = 64
-LONGEST = 3.0  # times the way to the attention output
-STEPS = 256
-HALVINGS = 60
+LONGEST_FACTOR = 3.0  # times the way to the attention output
+FACTOR_GRID = 256
+FACTOR_HALVINGS = 60
 INSIDE = 1 - 1e-6  # of the ball that normalised tokens fill
 
 
@@ -121,11 +121,11 @@ def shorter(head: FrontHead, X: np.ndarray) -> Iterator[tuple[np.ndarray, np.nda
     s = np.einsum("bd,bd->b", u, head.keys_against(last))
     todo, copies = np.arange(len(X)), 1
     while len(todo) and copies <= MOST_COPIES:
-        c = shortest(s[todo], copies)
+        c = least_factor(s[todo], copies)
         tokens = last[todo] + c[:, None] * u[todo]
-        fits = np.isfinite(c) & inside(head, tokens)
+        fits = np.isfinite(c) & can_be_sent(head, tokens)
         if fits.any():
-            yield todo[fits], sequences(head, tokens[fits], X[todo[fits], -1], copies)
+            yield todo[fits], with_last_token(head, tokens[fits], X[todo[fits], -1], copies)
         todo, copies = todo[~fits], 2 * copies
     if len(todo):
         raise ValueError(
@@ -134,7 +134,7 @@ def shorter(head: FrontHead, X: np.ndarray) -> Iterator[tuple[np.ndarray, np.nda
         )
 
 
-def inside(head: FrontHead, tokens: np.ndarray) -> np.ndarray:
+def can_be_sent(head: FrontHead, tokens: np.ndarray) -> np.ndarray:
     """Which tokens are a normalisation of some token, if that matters, and of one that may be sent."""
     longest, fits = getattr(head.behind, "max_norm", None) or np.inf, np.ones(len(tokens), bool)
     if head.norm is not None:
@@ -143,23 +143,23 @@ def inside(head: FrontHead, tokens: np.ndarray) -> np.ndarray:
     return fits & (np.linalg.norm(tokens, axis=1) <= longest)
 
 
-def sequences(head: FrontHead, tokens: np.ndarray, last: np.ndarray, copies: int) -> np.ndarray:
+def with_last_token(head: FrontHead, tokens: np.ndarray, last: np.ndarray, copies: int) -> np.ndarray:
     tokens = tokens if head.norm is None else head.norm.token(tokens)
     return np.stack([tokens] * copies + [last], axis=1)
 
 
-def shortest(s: np.ndarray, copies: int) -> np.ndarray:
+def least_factor(s: np.ndarray, copies: int) -> np.ndarray:
     """The least c from 1 to `LONGEST` with `c sigma(c s + log copies) = 1`, NaN where there is none."""
 
     def excess(c):
         return c * expit(c * s + np.log(copies)) - 1
 
-    grid = np.linspace(1.0, LONGEST, STEPS)[:, None] + 0 * s
+    grid = np.linspace(1.0, LONGEST_FACTOR, FACTOR_GRID)[:, None] + 0 * s
     above = excess(grid) >= 0
     first = above.argmax(axis=0)
     high = np.where(above.any(axis=0), np.take_along_axis(grid, first[None], axis=0)[0], np.nan)
-    low = high - (LONGEST - 1) / (STEPS - 1)
-    for _ in range(HALVINGS):
+    low = high - (LONGEST_FACTOR - 1) / (FACTOR_GRID - 1)
+    for _ in range(FACTOR_HALVINGS):
         middle = (low + high) / 2
         up = excess(middle) >= 0
         low, high = np.where(up, low, middle), np.where(up, middle, high)

@@ -26,7 +26,7 @@ def read_v(oracle: Oracle) -> np.ndarray:
     return v
 
 
-def read_scores(oracle: Oracle, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarray:
+def read_unit_scores(oracle: Oracle, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarray:
     """`a . W b` for the rows of `A` and `B`: the softmax over `[a + b ; b]` is `sigma(a . W b)`."""
     alpha = (oracle(np.stack([A + B, B], axis=1)) - B @ v) / (A @ v)
     # A saturated or rounded weight is taken as the nearest one a sigmoid can have.

@@ -14,7 +14,7 @@ MEMORY = 10
 # Relative weight of a ridge on the small least-squares problem, whose columns become parallel near convergence.
 RIDGE = 1e-10
 # An extrapolation that made the step this much longer than the best remembered one was a mistake: forget and restart.
-WORSE = 2.0
+LONGER_STEP = 2.0
 
 
 class Anderson:
@@ -28,7 +28,7 @@ class Anderson:
     def next(self, z: Float[np.ndarray, "d1 d2"], step: Float[np.ndarray, "d1 d2"]) -> Float[np.ndarray, "d1 d2"]:
         """Where to go from z, when the plain iteration would go to `z + step`."""
         plain = z + step
-        if self._steps and np.linalg.norm(step) > WORSE * min(np.linalg.norm(s) for s in self._steps):
+        if self._steps and np.linalg.norm(step) > LONGER_STEP * min(np.linalg.norm(s) for s in self._steps):
             self.forget()
         self._points = [*self._points[-MEMORY:], plain.ravel()]
         self._steps = [*self._steps[-MEMORY:], step.ravel()]

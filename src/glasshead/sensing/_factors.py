@@ -27,7 +27,7 @@ class Factors(NamedTuple):
         return self.U.T * root, self.V.T * root
 
 
-def from_matrix(W: Float[np.ndarray, "d1 d2"], rank: int | None = None) -> Factors:
+def svd_factors(W: Float[np.ndarray, "d1 d2"], rank: int | None = None) -> Factors:
     U, s, V = np.linalg.svd(W, full_matrices=False)
     return Factors(np.ascontiguousarray(U.T[:rank]), s[:rank], V[:rank])
 
@@ -77,7 +77,7 @@ class Solution(NamedTuple):
     steps: int
 
 
-def least_squares(
+def damped_least_squares(
     tangent: Tangent, e: Float[np.ndarray, "m"], *, damping: float, accuracy: float, limit: int
 ) -> Solution:
     """Minimise `||measure(z) - e||^2 + damping ||z||^2` until the gradient has shrunk by `accuracy`."""
