@@ -1,4 +1,4 @@
-"""One circle's worth of learning: kinks, gradients on the arcs between them, repairs, neurons, a check of the result."""
+"""One circle's worth of learning: kinks, gradients between them, repairs, neurons, a check of the result."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Attempt:
         return self.fits and self.scales is not None and bool(self.scales.unexplained.max() <= self.tolerance)
 
     def everywhere(self, noise: AnswerNoise, rng: np.random.Generator) -> Attempt:
-        """This attempt checked at all lengths of input, if it passed the check at points like those it was learned from."""
+        """This attempt, checked at all lengths of input if it passed the check at points like those learned from."""
         if not self.fits:
             return self
         tolerance = ACCEPTED if noise.exact else ACCEPTED_NOISY

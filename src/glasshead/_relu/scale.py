@@ -107,7 +107,7 @@ def find_least_noisy(box: CountedBox, noise: AnswerNoise, rng: np.random.Generat
 
 
 def find_view_within(box: CountedBox, max_norm: float, biases: Biases, rng: np.random.Generator) -> View:
-    """A box that takes no inputs longer than `max_norm`: without biases all scales are alike, with them it is refused."""
+    """The view of a box that takes no inputs longer than `max_norm`; with biases it is refused."""
     plain = Plain(box, max_norm / LONGEST_POINT)
     noise = read_noise(plain, rng)
     X = plain.points(4, rng)
