@@ -1,4 +1,7 @@
-"""Every model here is a list of heads and a bias, in float64, with v of shape (d, k) even for one output."""
+"""The canonical form of a sum of heads: equal scores merged, silent heads dropped, the rest in order.
+
+Here every model is a `HeadSum`: heads and a bias in float64, with v of shape (d, k) even for one output.
+"""
 
 from __future__ import annotations
 

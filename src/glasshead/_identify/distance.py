@@ -72,7 +72,7 @@ def matched_distance(a: HeadSum, b: HeadSum) -> float:
     """Of two canonical forms, heads paired so that their distances add up to the least."""
     if len(a.heads) != len(b.heads):
         return float("inf")
-    far = np.array([[heads_apart(g, h) for h in b.heads] for g in a.heads]).reshape(len(a.heads), -1)
+    far = np.array([[heads_apart(g, h) for h in b.heads] for g in a.heads]).reshape(len(a.heads), len(b.heads))
     rows, columns = linear_sum_assignment(far)
     ordered = (replace(model, heads=[model.heads[h] for h in order]) for model, order in ((a, rows), (b, columns)))
     return max(values_apart(*ordered), float(far[rows, columns].max(initial=0.0)))

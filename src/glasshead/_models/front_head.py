@@ -1,13 +1,18 @@
-"""A head in front of a network that stays a black box."""
+"""`gh.FrontHead`: a head in front of a network that stays a black box.
+
+To answer a sequence it asks the box a shorter one with the same attention output: copies of one token `q + c u` before
+the last token q, with `c sigma(c s + log copies) = 1`, where u is the way from q to the output and s its score.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
-from .._types import Float
+from .._types import ArrayLike, Float
 from .._validate import as_real
 from .attention import Head, scores_from
 from .norm import Norm
@@ -35,7 +40,19 @@ class FrontHead(Head):
 
     family = "any-network"
 
-    def __init__(self, W, *, key_bias=None, behind=None, residual=True, norm=None):
+    behind: Any  # a Behind, or None
+    residual: bool
+    norm: Norm | None
+
+    def __init__(
+        self,
+        W: ArrayLike,
+        *,
+        key_bias: ArrayLike | None = None,
+        behind: Any = None,
+        residual: bool = True,
+        norm: Any = None,
+    ) -> None:
         self._set(as_real(W, "W"), None, key_bias, behind, residual, norm)
 
     def _set(self, W, factors, key_bias, behind, residual, norm) -> None:
@@ -50,14 +67,14 @@ class FrontHead(Head):
         """The tokens as the head sees them."""
         return X if self.norm is None else self.norm(X)
 
-    def attend(self, X) -> np.ndarray:
+    def attend(self, X: ArrayLike) -> np.ndarray:
         """The attention output: one vector `(d,)` for a sequence `(N, d)`, or `(B, d)` for a batch `(B, N, d)`."""
         batch, single = self.batched(X)
         batch = self.seen(batch)
         out = np.einsum("bn,bnd->bd", self.weights(batch), batch)
         return out[0] if single else out
 
-    def __call__(self, X) -> np.ndarray | np.generic:
+    def __call__(self, X: ArrayLike) -> np.ndarray | np.generic:
         if self.behind is None:
             raise ValueError(
                 "expected a head with behind=, which asks the box: what lies behind this head is not known; "
@@ -70,7 +87,7 @@ class FrontHead(Head):
                 answers[i] = y
         return np.array(answers)[0] if single else np.array(answers)
 
-    def shorter(self, X) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def shorter(self, X: ArrayLike) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Groups of sequences, by their indices in `X`, and shorter ones with the same attention output."""
         return shorter(self, self.batched(X)[0])
 

@@ -1,4 +1,4 @@
-"""Several attention heads, added up."""
+"""`gh.MultiHead`: several attention heads, added up."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._linalg import softmax
-from .._types import Float
+from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .attention import Attention, with_values, without_bias
-from .projections import heads_of, read_out
+from .projections import heads_of, projections_of, read_out
 
 NUMBERS_AT_ONCE = 2**20  # numbers held at once per array: a few of them fit in the cache
 
@@ -31,12 +31,12 @@ class MultiHead:
 
     family = "multi-head"
 
-    def __init__(self, heads: Iterable, *, bias: Any = 0.0):
+    def __init__(self, heads: Iterable[Any], *, bias: ArrayLike = 0.0) -> None:
         heads = tuple(heads)
         check_alike(heads)
         outputs, bias = heads[0].v.shape[1:], as_real(bias, "bias")
         check_shape(bias.shape in ((), outputs), f"a bias of shape {outputs or '()'}", bias.shape)
-        self.dtype = np.result_type(*(head.dtype for head in heads))
+        self.dtype: np.dtype[Any] = np.result_type(*(head.dtype for head in heads))
         self.bias = (bias + sum(head.bias for head in heads)).astype(self.dtype) + np.zeros(outputs, self.dtype)
         self.heads: tuple[Attention, ...] = tuple(without_bias(head, self.dtype) for head in heads)
         self._stacked = Stacked(self.heads)
@@ -50,7 +50,18 @@ class MultiHead:
 
     @classmethod
     def from_projections(
-        cls, Q, K, V, W_o, heads: int, *, scale=None, q_bias=None, v_bias=None, o_bias=None, readout=None
+        cls,
+        Q: ArrayLike,
+        K: ArrayLike,
+        V: ArrayLike,
+        W_o: ArrayLike,
+        heads: int,
+        *,
+        scale: float | None = None,
+        q_bias: ArrayLike | None = None,
+        v_bias: ArrayLike | None = None,
+        o_bias: ArrayLike | None = None,
+        readout: ArrayLike | None = None,
     ) -> MultiHead:
         """The layer with fused projections `Q, K, V (d, d)`, rows by head, and output `W_o (k, d)`.
 
@@ -62,14 +73,12 @@ class MultiHead:
         return cls(heads_of(Q, K, V, W_o, heads, scale, q_bias, v_bias), bias=o_bias)
 
     @classmethod
-    def from_torch(cls, module, readout=None) -> MultiHead:
+    def from_torch(cls, module: Any, readout: ArrayLike | None = None) -> MultiHead:
         """The parameters of a `torch.nn.MultiheadAttention` as self-attention, `module(x, x, x)[0]` at the last token.
 
         `readout (k,)` turns its outputs into one number; without, answers are vectors. Layouts (`batch_first`) and
         causal masks do not matter to the last token. Layers that add keys of their own are refused.
         """
-        from .projections import projections_of
-
         return cls.from_projections(**projections_of(module), readout=readout)
 
     @property
@@ -101,7 +110,7 @@ class MultiHead:
         keys = self.keys_against(np.ascontiguousarray(batch[:, -1]))
         return softmax(keys.swapaxes(0, 1) @ batch.swapaxes(1, 2))
 
-    def __call__(self, X) -> np.ndarray | np.floating:
+    def __call__(self, X: ArrayLike) -> np.ndarray | np.floating:
         batch, single = self.heads[0].batched(X)
         size = max(1, NUMBERS_AT_ONCE // (len(self.heads) * sum(batch.shape[1:])))
         parts = [self._answers(batch[start : start + size]) for start in range(0, max(1, len(batch)), size)]

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .._types import Float
+from .._types import ArrayLike, Float
 
 NEWTON_STEPS = 40
 JUST_INSIDE = 2.0**-60  # at 0 itself all neurons may be at their kinks
