@@ -1,4 +1,8 @@
-"""What `gh.blockdiag` accepts, and the sentence for everything else."""
+"""`gh.blockdiag`: the finest orthogonal subspaces that several symmetric matrices share.
+
+A tree of cuts: every leaf is a subspace with the best cut through it, the cleanest cut is made next, and it ends where
+what couples two parts is more than error. `_commutant` makes one cut.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +91,7 @@ class Leaf:
 
     @classmethod
     def of(cls, A: np.ndarray, basis: np.ndarray, X: np.ndarray | None = None, clean: float = 0.0) -> Leaf:
-        """`X` nearly commutes already, and is as good as the best if it cuts as cleanly as `clean`."""
+        """The leaf of a basis; `X` nearly commutes, and is as good as the best if it cuts as cleanly as `clean`."""
         within = basis.T @ A @ basis
         if basis.shape[1] == 1:
             return cls(basis, within, None, np.zeros((1, 1)))

@@ -1,4 +1,8 @@
-"""One subspace becomes two: cut at the widest gap of X, then turn both until what couples them is least."""
+"""One cut: a subspace becomes two, between which the given symmetric matrices couple least.
+
+`nearest_to_commuting` finds the X that nearly commutes with all matrices, `split_at_gap` cuts at the widest gap of its
+eigenvalues and turns both parts by Gauss-Newton, `CouplingNoise` says whether what still couples them can be error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hessians of `F(z) = f([z + q ; q])` from value queries."""
+"""Appendix C.1: Hessians of `F(z) = f([z + q ; q])` from value queries reveal the hidden orthogonal subspaces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def directions(d: int, step: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def symmetric_from(quadratic: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The symmetric matrix with these values of `x . A x` along the directions above, steps divided out."""
+    """The symmetric matrix with these values of `x . A x` along `directions`, steps divided out."""
     diagonal = quadratic[a == b]
     A = np.diag(diagonal)
     A[a, b] = A[b, a] = np.where(a == b, quadratic, (quadratic - diagonal[a] - diagonal[b]) / 2)

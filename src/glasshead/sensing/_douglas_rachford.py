@@ -1,4 +1,8 @@
-"""Anderson acceleration: the next point of a fixed-point iteration, extrapolated from the last few."""
+"""Douglas-Rachford for the least nuclear norm that fits, accelerated by Anderson's extrapolation.
+
+One step shrinks the singular values of z by a threshold, reflects, and projects onto the matrices that fit; in the
+limit the shrunken matrix fits. `Anderson` extrapolates from the last few points, which saves most of the steps.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ LONGER_STEP = 2.0
 
 
 class Anderson:
+    """The next point of a fixed-point iteration, from the last few points and the steps that led away from them."""
+
     def __init__(self) -> None:
         self.forget()
 
@@ -52,13 +58,15 @@ class Iterate(NamedTuple):
     low: Factors
     """The shrunken matrix: low rank, on its way to fitting."""
     x: Float[np.ndarray, "d1 d2"]
-    """The same as an array."""
+    """The shrunken matrix as an array."""
     fitting: Float[np.ndarray, "d1 d2"]
     """Fits exactly, on its way to low rank."""
     correction: Float[np.ndarray, "m"]
 
 
 class DouglasRachford:
+    """The iteration: `look` shrinks and projects at z, `advance` moves z, `rebalance` tunes the threshold."""
+
     def __init__(self, constraints: Constraints) -> None:
         self.constraints = constraints
         self.z = constraints.least_norm()

@@ -1,4 +1,6 @@
-"""A matrix of rank r by its singular vectors, `W = U^T diag(s) V`, and its way back to rank r after a step.
+"""A matrix of rank r by its singular vectors, `W = U^T diag(s) V`: its tangent space, and the way back to rank r.
+
+Least squares on the tangent space and its adjoint problem are conjugate gradients, so nothing of size m x d^2 exists.
 
 Vectors lie in rows: BLAS runs these skinny products up to twice as fast that way round.
 """

@@ -1,4 +1,8 @@
-"""A first guess: leading singular vectors of `sum_k t_k a_k b_k^T`, for Gaussian rows a multiple of W on average."""
+"""`gh.sensing.fixed_rank`: W of a known rank, from spectral starts and Gauss-Newton until one of them fits.
+
+The start is made of the leading singular vectors of `sum_k t_k a_k b_k^T`, for Gaussian rows a multiple of W on
+average. Where Gauss-Newton ends in a local minimum, a random half of the measurements gives another start.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a caller may pass in, and the sentence they get when it is something else."""
+"""Measurements `a_k^T W b_k = t_k`: checked, brought to one scale, and how many of them it takes.
+
+`Rows` are the measurements with entries of size 1, `Point` a matrix with its misfit, `Constraints` the independent ones
+among them with a Cholesky factor of their Gram matrix.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Proof that no W that fits has a smaller nuclear norm: a dual point, and how to finish one exactly."""
+"""`gh.sensing.nuclear_norm`: of all W that fit the one of least nuclear norm, with a proof that there is none smaller.
+
+Douglas-Rachford brings W and a point y of the dual program near; from there the rank is fixed, Gauss-Newton finishes W,
+and the shortest correction of y closes the duality gap. Gap and residual decide, not the number of iterations.
+"""
 
 from __future__ import annotations
 
