@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all recorded lint format bench readme tables clean help
+.PHONY: demo test test-all recorded lint format bench readme tables red clean help
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -43,7 +43,7 @@ recorded: $(VENV)/.test  ## run the recorded boxes again and list what has chang
 lint: $(VENV)/.lint  ## style, types, and who may import whom
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python --project pyproject.toml
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(VENV)/.lint  ## let ruff tidy the code
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
@@ -51,7 +51,10 @@ format: $(VENV)/.lint  ## let ruff tidy the code
 bench: $(VENV)/.bench  ## measure; writes bench/results/*.json
 	$(BIN)/python -m bench.run
 
-tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers
+red: $(VENV)/.test  ## try to break the promise: 15,000 boxes with fresh seeds (make red BOXES=500 for a taste)
+	$(BIN)/python -m tests.red --boxes $(or $(BOXES),15000)
+
+tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers or from the code
 	$(BIN)/python -m bench.pages
 
 readme: $(VENV)/.core  ## put the measured numbers and the picture into README.md

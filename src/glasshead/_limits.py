@@ -7,6 +7,8 @@ a yes or no fixes one bit.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,12 +33,31 @@ def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -
     return min(max(math.ceil(math.log2(slack * reach * dim / accuracy)), FEWEST), MOST)
 
 
+@dataclass(frozen=True)
+class Goal:
+    """What was asked for: a rank if known, an accuracy, a number of bits for each score."""
+
+    rank: int | None = None
+    accuracy: float | None = None
+    bits: int | None = None
+
+    def within(self, dim: int) -> Goal:
+        """The goal for a head that sees only so many dimensions."""
+        return replace(self, rank=None if self.rank is None else min(self.rank, dim))
+
+    def bits_of(self, dim: int, reach: float) -> int:
+        """The bits asked for, or those that the accuracy takes where scores lie within `[-reach, reach]`."""
+        return bits_for(self.accuracy, dim, self.rank, reach) if self.bits is None else self.bits
+
+
 def fewest(answers: str, parameters: int, accuracy: float | None = None) -> int:
     """The queries that so many parameters take at least; signs show v up to a factor only, one bit at a time."""
     return parameters if answers == "value" else (parameters - 1) * (BITS if accuracy is None else FEWEST)
 
 
-def estimate(dim: int, rank: int | None, known: dict, answers: str = "value", accuracy: float | None = None) -> int:
+def estimate(
+    dim: int, rank: int | None, known: dict[str, Any], answers: str = "value", accuracy: float | None = None
+) -> int:
     """About how many queries a recovery takes in all, from what is known half-way: at least this rank, these biases."""
     seen = rank or max(1, len(known.get("b", ())))
     bias = "bias" in known and bool(np.any(known["bias"]))
@@ -47,7 +68,7 @@ def estimate(dim: int, rank: int | None, known: dict, answers: str = "value", ac
 USUAL_SEVERAL = 60  # queries per head beyond one per parameter: jumps, pilots, the search for the rank; rarely fewer
 
 
-def still_needed(known: dict, dim: int, columns: int = 0) -> int:
+def still_needed(known: dict[str, Any], dim: int, columns: int = 0) -> int:
     """A lower estimate of all queries together: heads that were not counted yet may be only one, and those not looked
     at yet have the lowest rank of those that were, or 1. So many `columns` are known of the head being read."""
     ranks = [int(np.linalg.matrix_rank(W, tol=1e-9 * np.linalg.norm(W))) for W in known.get("W", {}).values()]

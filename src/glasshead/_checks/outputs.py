@@ -11,55 +11,10 @@ import numpy as np
 from .._errors import AccuracyUnreachable
 from .._learned import HeldOut, LearnedCombined
 from .._models import Attention, MultiHead, with_values
-from .._oracles import Oracle, Wrapper
+from .._oracles import AskedOnce, OneOutput, Oracle
 from .heads import held_out_heads
 
 BLURRED = 1e-3  # of what a head shows: its W is known about as well, and worse is no recovery
-
-
-class AskedOnce(Wrapper):
-    """Answers the same batches in the same order, again and again, for those of the first time."""
-
-    def __init__(self, inner: Oracle):
-        super().__init__(inner)
-        self.seen: list[tuple[np.ndarray, np.ndarray]] = []
-        self.turn = 0
-
-    def __call__(self, X):
-        if self.turn == len(self.seen):
-            self.seen.append((X, np.asarray(self.inner(X))))
-        self.turn += 1
-        return self.seen[self.turn - 1][1]
-
-    @property
-    def largest(self) -> float:
-        return max(float(np.abs(answers).max()) for _, answers in self.seen)
-
-
-class OneOutput(Wrapper):
-    """What one output has beyond its bias, which would drown it. Rounding of the bias is left to allow for, and of the
-    other outputs where this one may consist of nothing else."""
-
-    rtol = 0.0  # type: ignore[assignment]
-
-    def __init__(self, inner: AskedOnce, learned: LearnedCombined, output: int):
-        super().__init__(inner)
-        inner.turn = 0
-        self.once, self.output, self.garbage = inner, output, learned.garbage[output]
-        self.bias, self.rtol = float(learned.model.bias[output]), learned.promise.rtol
-        self.promised = float(learned.promise.tolerance[output])
-
-    @property
-    def exact(self) -> bool:
-        return self.inner.exact
-
-    @property
-    def tolerance(self) -> float:  # type: ignore[override]
-        others = self.once.largest if self.garbage else 0.0
-        return self.promised + (self.roundoff + self.rtol) * abs(self.bias) + self.roundoff * others
-
-    def __call__(self, X):
-        return self.inner(X)[:, self.output] - self.bias
 
 
 def check_combined(oracle: Oracle, learned: LearnedCombined, rng: np.random.Generator) -> HeldOut:
@@ -67,7 +22,10 @@ def check_combined(oracle: Oracle, learned: LearnedCombined, rng: np.random.Gene
     once, checks = AskedOnce(oracle), []
     for output, garbage in enumerate(learned.garbage):
         one = replace(learned, model=only(learned.model, output))
-        check = held_out_heads(OneOutput(once, learned, output), one, deepcopy(rng))
+        bias, tolerance = float(learned.model.bias[output]), float(learned.promise.tolerance[output])
+        once.turn = 0
+        seen = OneOutput(once, output, bias, tolerance, learned.promise.rtol, drowned=garbage)
+        check = held_out_heads(seen, one, deepcopy(rng))
         checks.append(replace(check, residual=0.0) if garbage else check)
         if check.evidence is not None:
             law = f"{check.evidence.law}, as output {output} less its bias"

@@ -1,9 +1,16 @@
-"""TODO."""
+"""How each family is learned: one file or folder per family, all on meters and schemes.
+
+`attention` is one head from value answers: `key_bias` and `frames` are its steps, `origin` measures again beside a
+large key bias, `noise` and `passes` average answers that are noisier than promised. `signs` is one head from yes and
+no, `transformer` one in front of a ReLU network, `any_network` one in front of anything, `heads` several heads.
+"""
 
 from .any_network import learn_any_network as learn_any_network
 from .heads import check_head as check_head
 from .heads import check_heads as check_heads
-from .heads import learn_head as learn_head
-from .heads import learn_heads as learn_heads
+from .heads import learn_one as learn_one
+from .heads import learn_one_vector as learn_one_vector
+from .heads import learn_several as learn_several
+from .heads import learn_several_vector as learn_several_vector
 from .signs import learn_sign_attention as learn_sign_attention
 from .transformer import learn_transformer as learn_transformer

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy.special import softmax
 
-from .._linalg import factored_svd, numerical_rank, softmax
+from .._linalg import factored_svd, numerical_rank
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 
@@ -83,7 +84,7 @@ class Head:
     def weights(self, batch: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, "B N"]:
         """How much each token counts."""
         keys = self.keys_against(np.ascontiguousarray(batch[:, -1]))
-        return softmax(np.einsum("bnd,bd->bn", batch, keys))
+        return softmax(np.einsum("bnd,bd->bn", batch, keys), axis=-1)
 
     def batched(self, X: ArrayLike) -> tuple[np.ndarray, bool]:
         """One sequence or a batch of them as a batch, and whether it was one."""

@@ -12,19 +12,17 @@ import numpy as np
 
 from ..._oracles import Oracle
 from ..._types import Float
-from ..frame import Frame, inside, pairs
-from ..meter import Scores
+from ..frame import Frame
+from ..meter import Meter, Scores
 from .crossing import Crossings
 from .ruler import Ruler
 
-BLOCK_BYTES = 16 * 2**20  # tokens built at a time
-BATCH = 2**14  # scores asked for between two looks at what is known
-AMPLE = 1.5  # times the typical score
-CAREFUL = 64  # columns up to which each is tested for adding anything to those before it
+TOKEN_BYTES = 16 * 2**20  # tokens built at a time
+AMPLE_SCORE = 1.5  # times the typical score
 
 
 @dataclass(frozen=True)
-class MatchingMeter:
+class MatchingMeter(Meter):
     """Measures scores of one head with anything behind it, by finding sequences that are answered alike.
 
     The intervals are statistical: they follow from how noisy answers were found to be and how steeply they moved.
@@ -47,14 +45,11 @@ class MatchingMeter:
         return self.pull_error / self.kappa
 
     @property
-    def careful(self) -> int:
-        return CAREFUL
+    def axis(self) -> Float[np.ndarray, " d"] | None:
+        """None: no direction shows better than another."""
+        return None
 
-    @property
-    def batch(self) -> int:
-        return BATCH
-
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> MatchingMeter:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> MatchingMeter:
         """The meter with probes shortened, if need be, to what suits scores like these."""
         return self.no_longer_than(self.kappa * float(np.sqrt(np.mean(scores**2))))
 
@@ -65,10 +60,7 @@ class MatchingMeter:
     def no_longer_than(self, score: float) -> MatchingMeter:
         """For keys that have this score per unit length. Pilots have settled how long probes may be otherwise."""
         wanted = self.rho * self.ruler.reach * score / self.ruler.curve.typical
-        return replace(self, rho=self.rho / wanted) if wanted > AMPLE else self
-
-    def sharper(self) -> MatchingMeter:
-        return self
+        return replace(self, rho=self.rho / wanted) if wanted > AMPLE_SCORE else self
 
     def rounding(self, W_norm: float) -> float:
         """What is wrong with the tokens themselves; rounding inside the box is part of the noise that was measured."""
@@ -77,18 +69,10 @@ class MatchingMeter:
     def likely(self, noise: float) -> float:
         return noise * min(1.0, 4 / np.sqrt(self.oracle.dim))
 
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Every direction can be measured as it is: one key each."""
-        return A[:, None], np.ones((len(A), 1))
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        """The span itself: no direction shows better than another."""
-        return Frame(np.ascontiguousarray(Q.T), Q, 1.0)
-
-    def with_pull(self) -> MatchingMeter:
+    def read_pull(self) -> MatchingMeter:
         """The meter that knows what every query sees: a column of scores at the origin."""
         here = self.origin[None]
-        s, error = self.logits(here, self.rho * self.keys.vectors[None])
+        s, error = self.read_logits(here, self.rho * self.keys.vectors[None])
         pull = self.keys.inverse @ s[0] / self.rho
         pull_error = float(self.keys.gain * np.linalg.norm(error[0]) / self.rho)
         return replace(self, pull=pull, pull_error=pull_error)
@@ -97,25 +81,27 @@ class MatchingMeter:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
         (m, d), n = B.shape, A.shape[-2]
         t, lo, hi = np.empty((3, m, n))
-        out = Scores(t, lo, hi)
-        width = max(1, BLOCK_BYTES // max(1, 64 * n * d))
+        out = Scores(t, lo, hi, None, self.drift, self.rounding)
+        width = max(1, TOKEN_BYTES // max(1, 64 * n * d))
         for start in range(0, m if n else 0, width):
             part = slice(start, min(m, start + width))
             keys = np.broadcast_to(A if A.ndim == 2 else A[part], (part.stop - start, n, d))
-            s, error = self.logits(self.origin + self.kappa * B[part], self.rho * keys)
+            s, error = self.read_logits(self.origin + self.kappa * B[part], self.rho * keys)
             out.t[part] = (s / self.rho - keys @ self.pull) / self.kappa
             halfwidth = error / (self.rho * self.kappa)
             out.lo[part], out.hi[part] = out.t[part] - halfwidth, out.t[part] + halfwidth
         return out
 
-    def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[np.ndarray, np.ndarray]:
+    def read_logits(
+        self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """`k . (W q + key_bias)` for every query token and key, and its error."""
         m, n, d = keys.shape
-        s, error = self.ruler.scores(np.repeat(q, n, axis=0), keys.reshape(m * n, d))
+        s, error = self.ruler.read_scores(np.repeat(q, n, axis=0), keys.reshape(m * n, d))
         return s.reshape(m, n), error.reshape(m, n)
 
 
-UNLUCKY = 8.0  # times the errors of new scores: what those of earlier columns, combined, may look like
+EARLIER_ERRORS = 8.0  # times the errors of new scores: what those of earlier columns, combined, may look like
 
 
 @dataclass(frozen=True)
@@ -124,14 +110,12 @@ class SignMatchingMeter(MatchingMeter):
 
     ruler: Crossings
 
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        return pairs(self.ruler.normal, A, rng)
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        return inside(self.ruler.normal, Q, rng, exact)
+    @property
+    def axis(self) -> Float[np.ndarray, " d"]:
+        return self.ruler.normal
 
     def likely(self, noise: float) -> float:
-        return UNLUCKY * noise
+        return EARLIER_ERRORS * noise
 
     def no_longer_than(self, score: float) -> SignMatchingMeter:
         """The length of a probe follows from where answers change."""
