@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._errors import NOT_THIS, OR_NOISY, Evidence, TargetMismatch
+from .._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, TargetMismatch
 from .._meters import Halfspace, OneRow, Place, Ruler
 from .._oracles import Oracle
 
@@ -32,7 +32,7 @@ def check_front_laws(oracle: Oracle, rng: np.random.Generator) -> float:
     for law, query, got in laws:
         if float(np.abs(got - first).max()) > allowed:
             evidence = Evidence(law, query, f"expected {first} within {allowed:.2g}", f"{got}")
-            raise TargetMismatch(NOT_THIS, evidence)
+            raise TargetMismatch(NOT_FRONT_HEAD, evidence)
     return size
 
 
@@ -61,7 +61,7 @@ def sees_last_token(ruler: Ruler, place: Place) -> bool:
             f"expected {copies.s[worst] / 2:.6g}",
             f"{half.s[worst]:.6g}",
         )
-        raise TargetMismatch(f"{NOT_THIS}, {OR_NOISY}", evidence)
+        raise TargetMismatch(f"{NOT_FRONT_HEAD}, {OR_NOISY}", evidence)
     return True
 
 

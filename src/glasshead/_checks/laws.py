@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._errors import COPIES, MIXED, NOT_HEADS, ONE_TOKEN, ORDER, SAME, Evidence, TargetMismatch
+from .._errors import ANY_ORDER, ASKED_AGAIN, MIXED_KEYS, NOT_HEADS, ONE_TOKEN, TWO_COPIES, Evidence, TargetMismatch
 from .._meters import Interval, ValueMeter, Values
 from .._oracles import Oracle
 from .._types import Float
@@ -34,10 +34,10 @@ def check_laws(oracle: Oracle, values: Values, token: np.ndarray, first: np.ndar
     copies = float(values.of(oracle(two[None]))[0])
     order, swapped = (float(y) for y in values.of(oracle(np.stack([three, three[[1, 0, 2]]]))))
     laws = [
-        (SAME, one, earlier, again),
+        (ASKED_AGAIN, one, earlier, again),
         (ONE_TOKEN, one, float(token @ values.v + values.bias), again),
-        (COPIES, two, again, copies),
-        (ORDER, three, order, swapped),
+        (TWO_COPIES, two, again, copies),
+        (ANY_ORDER, three, order, swapped),
     ]
     for law, query, expected, got in laws:
         if abs(expected - got) > allowed:
@@ -67,7 +67,7 @@ def check_mixture(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, share: flo
     allowed = (1 + 2 * share) * rounding(meter, q, keys, s) + CLEARLY * max(1.0, float(np.abs(s).max()))
     if off > allowed:
         evidence = Evidence(
-            MIXED,
+            MIXED_KEYS,
             np.stack([keys[2] + q, q]),
             f"expected a logit of {share * (s[0] + s[1]):.6g}, from {least - allowed:.6g} to {most + allowed:.6g}",
             f"{s[2]:.6g}",
@@ -97,10 +97,10 @@ def check_layer_laws(
     order, swapped = np.stack([other, another, token]), np.stack([another, other, token])
     again, copies, ordered, exchanged = (oracle(X[None])[0] for X in (one, two, order, swapped))
     laws = [
-        (SAME, one, first, again),
+        (ASKED_AGAIN, one, first, again),
         ("one token alone is answered by x.B + bias", one, token @ B + bias, again),
-        (COPIES, two, again, copies),
-        (ORDER, order, ordered, exchanged),
+        (TWO_COPIES, two, again, copies),
+        (ANY_ORDER, order, ordered, exchanged),
     ]
     size = float(np.abs(bias).max() + np.abs(B).sum(axis=0).max() * np.abs(token).max())
     allowed = max(LOOSE_LAYER, ROUNDINGS * oracle.roundoff) * size

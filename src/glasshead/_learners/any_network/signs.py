@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from ..._checks import held_out_front_signs
-from ..._errors import NOT_THIS, Evidence, NotIdentifiable, TargetMismatch
+from ..._errors import NOT_FRONT_HEAD, Evidence, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
 from ..._limits import BITS, MOST
 from ..._meters import Crossings, Place, SignMatchingMeter, cone, orthonormal
@@ -94,7 +94,7 @@ def crossings(oracle: Oracle, bits: int, rng: np.random.Generator) -> Iterator[t
     if none:
         law = "sequences with the same attention output are answered alike"
         evidence = Evidence(law, query, "expected changes of the answer that fit one score", "none near any boundary")
-        raise TargetMismatch(NOT_THIS, evidence)
+        raise TargetMismatch(NOT_FRONT_HEAD, evidence)
 
 
 def find_normal(oracle: Oracle, q: np.ndarray, distance: float, rng: np.random.Generator) -> np.ndarray | None:
@@ -212,4 +212,4 @@ def check_sign_front_laws(oracle: Oracle, rng: np.random.Generator) -> None:
         differs = np.flatnonzero(np.asarray(oracle(X), bool) != first)
         if len(differs):
             one = differs[0]
-            raise TargetMismatch(NOT_THIS, Evidence(law, X[one], f"expected {first[one]}", f"{not first[one]}"))
+            raise TargetMismatch(NOT_FRONT_HEAD, Evidence(law, X[one], f"expected {first[one]}", f"{not first[one]}"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..._checks import check_combined, check_vector, held_out, held_out_heads
-from ..._errors import SAME, AccuracyUnreachable, BudgetExceeded, Evidence, GlassheadError, TargetMismatch
+from ..._errors import ASKED_AGAIN, AccuracyUnreachable, BudgetExceeded, Evidence, GlassheadError, TargetMismatch
 from ..._learned import HeldOut, Learned, LearnedCombined, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead, with_values
 from ..._oracles import OneNumber, Oracle, Replayed
@@ -45,7 +45,9 @@ def learn_head(oracle: Oracle, rng: np.random.Generator, rank: int | None = None
             evidence = Evidence(law, query, "expected fresh scores to agree", str(unclear))
             raise TargetMismatch("the box is not a single attention head", evidence, unclear.best) from unclear
         except TargetMismatch as mismatch:
-            if mismatch.evidence is None or mismatch.evidence.law != SAME:  # noise is for the other route to average
+            if (
+                mismatch.evidence is None or mismatch.evidence.law != ASKED_AGAIN
+            ):  # noise is for the other route to average
                 raise
     learned = learn_values(oracle, rng, rank, accuracy)
     strict = oracle.exact and accuracy is None and type(learned) is Learned

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..._errors import NOT_THIS, OR_NOISY, Evidence, NotIdentifiable, TargetMismatch
+from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, NotIdentifiable, TargetMismatch
 from ..._types import Float
 from .ruler import Ruler
 
@@ -156,6 +156,6 @@ class Pilots:
             "none at any length",
         )
         return TargetMismatch(
-            f"{NOT_THIS}, {OR_NOISY}; for answers in steps, such as labels, use gh.SignOracle",
+            f"{NOT_FRONT_HEAD}, {OR_NOISY}; for answers in steps, such as labels, use gh.SignOracle",
             evidence,
         )
