@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import brentq
 
-from .._checks import FEWEST, check_mixture, mix
+from .._checks import MIXTURE_KEYS, check_mixture, mix
 from .._meters import (
     PILOTS,
     TARGET,
@@ -63,7 +63,7 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = Tru
 
     def pilot(rho: float, count: int):
         chosen = rho * keys.vectors[rng.permutation(len(keys))[:count]]
-        share = mix(chosen) if alone and len(chosen) >= FEWEST else 0.0
+        share = mix(chosen) if alone and len(chosen) >= MIXTURE_KEYS else 0.0
         interval = meter.read(zero, chosen[None])
         if share:
             check_mixture(meter, zero[0], chosen, share, interval)
@@ -144,14 +144,14 @@ def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator, alone:
 
     Where there are enough, and one head should answer `alone`, three of them are for telling whether it does.
     """
-    chosen, law = rng.integers(len(meter.keys), size=count), alone and count >= FEWEST
+    chosen, law = rng.integers(len(meter.keys), size=count), alone and count >= MIXTURE_KEYS
     if law:
         chosen[1] = (chosen[0] + 1) % len(meter.keys)
     a = meter.rho * meter.keys.vectors[chosen]
     q = meter.kappa * meter.queries.vectors[rng.integers(len(meter.queries), size=count)]
     share = 0.0
     if law:
-        q[1:FEWEST], share = q[0], mix(a)
+        q[1:MIXTURE_KEYS], share = q[0], mix(a)
     s, lo, hi = logits = meter.read(q, a[:, None])
     if law:
         check_mixture(meter, q[0], a, share, logits)
