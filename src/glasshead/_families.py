@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ._checks import explained, held_out, held_out_signs
+from ._checks import check_held_out, check_held_out_signs, find_promise
 from ._learners import (
     check_head,
     check_heads,
@@ -47,11 +47,11 @@ class Way:
 
 
 WAYS = {
-    ("attention", "value"): Way(learn_head, check_head, "a single attention head", TOLERANCE, LESS_NOISE, explained),
-    ("attention", "sign"): Way(learn_sign_attention, held_out_signs, "a single attention head", SIGNS, LONGER),
+    ("attention", "value"): Way(learn_head, check_head, "a single attention head", TOLERANCE, LESS_NOISE, find_promise),
+    ("attention", "sign"): Way(learn_sign_attention, check_held_out_signs, "a single attention head", SIGNS, LONGER),
     ("multi-head", "value"): Way(learn_heads, check_heads, "a sum of attention heads", TOLERANCE, LESS_NOISE),
     ("transformer", "value"): Way(
-        learn_transformer, held_out, "a one-layer Transformer with one head", TOLERANCE, LESS_NOISE
+        learn_transformer, check_held_out, "a one-layer Transformer with one head", TOLERANCE, LESS_NOISE
     ),
     ("any-network", "value"): Way(
         learn_any_network, checked_before, "a single attention head with a network behind it", TOLERANCE, LESS_NOISE

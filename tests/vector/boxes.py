@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import glasshead as gh
-from glasshead._checks.held_out import check_vector
+from glasshead._checks.held_out import check_held_out_vector
 from glasshead._models.multi_head import MultiHead
 
 
@@ -37,6 +37,6 @@ def learned(box, learn, seed=0, **keywords):
     """What was learned, after the held-out check, how far off it is, and what it took."""
     oracle, rng = gh.ValueOracle(box, **keywords), np.random.default_rng(seed)
     found = learn(oracle, rng)
-    check = check_vector(oracle, found, rng)
+    check = check_held_out_vector(oracle, found, rng)
     assert check.evidence is None, check.evidence
     return found, gh.distance(found.model, box), oracle.queries

@@ -24,7 +24,7 @@ ORDINARY, SMALL = 1.0, 1 / 16  # a head read with tokens that much shorter is al
 ROUNDED = 1e-2  # errors of scores by rounding: more, and tokens of that length tell nothing
 
 
-def held_out_front(oracle: Oracle, learned: LearnedFront, rng: np.random.Generator) -> FrontCheck:
+def check_held_out_front(oracle: Oracle, learned: LearnedFront, rng: np.random.Generator) -> FrontCheck:
     """Two sequences of each length from 2 to 8, and as many shorter ones; some more where W was read near zero."""
     oracle.stage = "checking on fresh queries"
     reach = oracle.reach
@@ -125,7 +125,7 @@ SIGN_SLACK = 4.0  # times what the bounds allow
 SIGN_FRONT_QUERIES = len(LENGTHS) * (TRIES + HALVINGS + 2)
 
 
-def held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: Place) -> FrontCheck:
+def check_held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: Place) -> FrontCheck:
     """For each length from 2 to 8 a change of the answer between two fresh sequences, and shorter ones around it."""
     oracle = ruler.oracle
     oracle.stage = "checking on fresh queries"
@@ -181,7 +181,7 @@ ENOUGH = 3
 LOOSE_ORDINARY = 1e-6  # of the range of answers
 
 
-def holds_for_ordinary_tokens(oracle: Oracle, model: FrontHead, rng: np.random.Generator) -> bool:
+def check_ordinary_tokens(oracle: Oracle, model: FrontHead, rng: np.random.Generator) -> bool:
     """Whether sequences of ordinary tokens are answered like shorter ones with the same attention output."""
     size = min(SIZE, oracle.reach / (4 * np.sqrt(oracle.dim)))
     for scatter in SCATTER:

@@ -23,7 +23,7 @@ USUAL = 1e6, 3e-5  # times the precision, and at most: heads neither crowded nor
 WARNED = 30.0  # times that: crowded heads and those solved for together still agree so well
 
 
-def held_out_heads(oracle: Oracle, learned: LearnedMultiHead, rng: np.random.Generator) -> HeldOut:
+def check_held_out_heads(oracle: Oracle, learned: LearnedMultiHead, rng: np.random.Generator) -> HeldOut:
     """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more."""
     oracle.stage = "checking on fresh queries"
     sizes = typical_tokens(learned, oracle.reach)
@@ -120,11 +120,11 @@ VALUES, UNSEEN_SCORES = 1e-9, 1e-6  # of v, and of W and a key bias: what may be
 WORSE = 10.0  # times the residual there, where that is more
 
 
-def checked_heads(oracle: Oracle, learned: LearnedMultiHead, rng: np.random.Generator) -> HeldOut:
+def check_heads_everywhere(oracle: Oracle, learned: LearnedMultiHead, rng: np.random.Generator) -> HeldOut:
     """`STEPS` queries more than the held-out check, where that finds nothing wrong. Heads that the budget does not
     suffice to check are known as `unchecked`."""
     try:
-        check = held_out_heads(oracle, learned, rng)
+        check = check_held_out_heads(oracle, learned, rng)
         return check if check.evidence is not None else at_all_lengths(oracle, learned, check, rng)
     except BudgetExceeded as error:
         error.known["unchecked"] = learned

@@ -20,7 +20,7 @@ FINER, DEPTH = 4.0, 24  # shorter and shorter tokens to look for better ones
 SAMPLE = 4  # sequences, and tokens in each
 
 
-def held_out(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> HeldOut:
+def check_held_out(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> HeldOut:
     """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more."""
     oracle.stage = "checking on fresh queries"
     sizes = token_sizes(oracle, learned, deepcopy(rng))
@@ -91,7 +91,7 @@ EACH_LAYER = 2
 LOOSE = 4.0  # times the square root of a rounding: a head found wrong differs by far more, a right one by far less
 
 
-def check_vector(oracle: Oracle, learned: LearnedVector, rng: np.random.Generator) -> HeldOut:
+def check_held_out_vector(oracle: Oracle, learned: LearnedVector, rng: np.random.Generator) -> HeldOut:
     """`QUERIES` fresh queries, two of each length; `evidence` is the worst answer, if it is too far off."""
     oracle.stage = "checking on fresh queries"
     size = layer_token_size(learned, oracle.reach)

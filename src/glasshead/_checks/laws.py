@@ -33,7 +33,7 @@ from .._meters import Halfspace, Values
 from .._oracles import Oracle
 from .._types import Float
 from .compare import Compared
-from .noise import notice
+from .noise import check_repeats
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,9 @@ def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
     return token * min(1.0, oracle.reach) / np.linalg.norm(token)
 
 
-def check_laws(oracle: Oracle, values: Values, token: np.ndarray, first: np.ndarray, rng: np.random.Generator) -> None:
+def check_head_laws(
+    oracle: Oracle, values: Values, token: np.ndarray, first: np.ndarray, rng: np.random.Generator
+) -> None:
     """The laws of one head whose values were read; `first` is what the box answered to `[token]` before that."""
     length = float(np.linalg.norm(token))
     size = abs(values.bias) + float(np.linalg.norm(values.v)) * length
@@ -214,7 +216,7 @@ def check_laws(oracle: Oracle, values: Values, token: np.ndarray, first: np.ndar
     ]
     again = asked.read(claims[0])
     if oracle.exact:
-        notice(oracle, values, one[0], float(again[0].got[0]), float(again[0].want[0]), size)
+        check_repeats(oracle, values, one[0], float(again[0].got[0]), float(again[0].want[0]), size)
     promise = float(values.promise(oracle, size))
     less = "" if oracle.exact else ", or its answers are less accurate than promised"
     refuse_broken(
@@ -286,19 +288,19 @@ def check_sign_laws(oracle: Oracle, space: Halfspace, rng: np.random.Generator) 
     refuse_broken(claims, outcomes, lambda _: 0.0, "the box is not a single attention head", space.origin)
 
 
-def could_be_heads(oracle: Oracle, rng: np.random.Generator) -> bool:
+def check_sum_laws(oracle: Oracle, rng: np.random.Generator) -> bool:
     """Whether a box of one number obeys the laws of any sum of heads, with short tokens and with shorter ones."""
-    return all(obeys_heads(oracle, length, rng) for length in SUM_LENGTHS)
+    return all(check_sum_laws_at(oracle, length, rng) for length in SUM_LENGTHS)
 
 
-def obeys_heads(oracle: Oracle, length: float, rng: np.random.Generator) -> bool:
+def check_sum_laws_at(oracle: Oracle, length: float, rng: np.random.Generator) -> bool:
     x, y, z = (length * law_token(oracle, rng) / 2 for _ in range(3))
     one, two, three = (np.stack(tokens)[None] for tokens in ([x], [x, z], [x, y, z]))
     claims = [Claim(STRAIGHT_RAYS, one), Claim(THREE_COPIES, one), Claim(ANY_ORDER, three), Claim(OPPOSITE_TOKENS, two)]
-    return laws_hold(oracle, claims, SUM_SLACK)
+    return check_claims(oracle, claims, SUM_SLACK)
 
 
-def laws_hold(oracle: Oracle, claims: list[Claim], slack: Slack) -> bool:
+def check_claims(oracle: Oracle, claims: list[Claim], slack: Slack) -> bool:
     """Whether the box obeys them, judged by the largest answer."""
     asked = Asked(oracle)
     outcomes = asked.read(*claims)
@@ -306,7 +308,7 @@ def laws_hold(oracle: Oracle, claims: list[Claim], slack: Slack) -> bool:
     return all(replace(outcome, allowed=most).holds for outcome, most in zip(outcomes, allowed, strict=True))
 
 
-def largest_change(oracle: Oracle, rng: np.random.Generator) -> float:
+def read_largest_change(oracle: Oracle, rng: np.random.Generator) -> float:
     """By how much the answer to three tokens differs from that to the zero token; 0 where rounding would explain it."""
     X = np.array([[length * law_token(oracle, rng) for _ in range(3)] for length in SUM_LENGTHS])
     zero, answers = oracle(np.zeros((1, 1, oracle.dim))), oracle(X)

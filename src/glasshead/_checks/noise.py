@@ -42,11 +42,11 @@ class Noise:
         return f"noise of about {self.size:.2g}" + f" and {self.share:.1%} of the answer" * (self.share > 0)
 
 
-def notice(oracle: Oracle, values: Values, query: np.ndarray, earlier: float, again: float, size: float) -> None:
+def check_repeats(oracle: Oracle, values: Values, query: np.ndarray, earlier: float, again: float, size: float) -> None:
     """`Unpromised` if the two answers to the same query differ, or if they are narrow, rounded once."""
     if abs(earlier - again) > repeatable(oracle, size):
         raise Unpromised(values, query, fresh=True)
-    if is_narrow(oracle) and rounded_once(oracle, values):
+    if is_narrow(oracle) and check_rounded_once(oracle, values):
         raise Unpromised(values, query, fresh=False)
 
 
@@ -55,7 +55,7 @@ def repeatable(oracle: Oracle, size: float) -> float:
     return (4 if is_narrow(oracle) else 8 * (oracle.dim + 8)) * oracle.roundoff * size
 
 
-def rounded_once(oracle: Oracle, values: Values) -> bool:
+def check_rounded_once(oracle: Oracle, values: Values) -> bool:
     """Whether one-row answers deviate as little as if each were rounded once."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((PROBES, oracle.dim)) / np.sqrt(oracle.dim) * min(1.0, oracle.reach / 2)
@@ -65,7 +65,7 @@ def rounded_once(oracle: Oracle, values: Values) -> bool:
     return float(np.mean((answers - X @ values.v - values.bias) ** 2 / expected)) < ONCE
 
 
-def measure_noise(oracle: Oracle, seen: Unpromised) -> Noise:
+def read_noise(oracle: Oracle, seen: Unpromised) -> Noise:
     """The noise of a short and of a long token along v, asked `REPEATS` times each, or why it is no noise."""
     v, reach = seen.values.v, oracle.reach
     tokens = np.outer([min(1.0, reach / 2), reach], v / np.linalg.norm(v))[:, None]
@@ -108,7 +108,7 @@ GROWS = 8.0  # noise that is a share of the answer would be `LONG` times larger 
 SAFETY = 3.0  # evenly spread noise has 1.7 times its standard deviation at most, and the estimate is a rough one
 
 
-def explained(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator) -> TargetMismatch:
+def find_promise(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator) -> TargetMismatch:
     """The same mismatch, or one that says which promise would let this box pass, if it made none: 3 `RAYS` queries, and
     5 more where these are not straight."""
     if not oracle.exact or oracle.answers != "value" or mismatch.evidence is None:
@@ -117,11 +117,11 @@ def explained(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator
     try:
         rays = rng.standard_normal((RAYS, oracle.dim))
         rays *= long / np.linalg.norm(rays, axis=1, keepdims=True)
-        ends, close = roughness(oracle, rays, CLOSE)
+        ends, close = read_roughness(oracle, rays, CLOSE)
         size = float(np.sqrt(np.mean(ends**2)))
         if close <= 8 * (oracle.dim + 8) * oracle.roundoff * size:
             return mismatch
-        (_, far), (_, short) = roughness(oracle, rays, FAR, ends), roughness(oracle, rays / LONG, FAR)
+        (_, far), (_, short) = read_roughness(oracle, rays, FAR, ends), read_roughness(oracle, rays / LONG, FAR)
     except BudgetExceeded:
         return mismatch
     if close * BEND < far:
@@ -136,7 +136,7 @@ def explained(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator
     return TargetMismatch(f"{what}; then promise {promise} to go on", evidence, mismatch.best)
 
 
-def roughness(
+def read_roughness(
     oracle: Oracle, rays: np.ndarray, spacing: float, ends: np.ndarray | None = None
 ) -> tuple[np.ndarray, float]:
     """The answers at the ends of rays, and the noise that would explain the second differences next to them."""

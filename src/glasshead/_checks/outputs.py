@@ -12,7 +12,7 @@ from .._errors import AccuracyUnreachable
 from .._learned import HeldOut, LearnedCombined
 from .._models import Attention, MultiHead, with_values
 from .._oracles import Oracle, Wrapper
-from .heads import held_out_heads
+from .heads import check_held_out_heads
 
 BLURRED = 1e-3  # of what a head shows: its W is known about as well, and worse is no recovery
 
@@ -62,12 +62,12 @@ class OneOutput(Wrapper):
         return self.inner(X)[:, self.output] - self.bias
 
 
-def check_combined(oracle: Oracle, learned: LearnedCombined, rng: np.random.Generator) -> HeldOut:
+def check_held_out_outputs(oracle: Oracle, learned: LearnedCombined, rng: np.random.Generator) -> HeldOut:
     """As many queries as for one output. The worst one counts, and is named in the evidence."""
     once, checks = AskedOnce(oracle), []
     for output, garbage in enumerate(learned.garbage):
         one = replace(learned, model=only(learned.model, output))
-        check = held_out_heads(OneOutput(once, learned, output), one, deepcopy(rng))
+        check = check_held_out_heads(OneOutput(once, learned, output), one, deepcopy(rng))
         checks.append(replace(check, residual=0.0) if garbage else check)
         if check.evidence is not None:
             law = f"{check.evidence.law}, as output {output} less its bias"

@@ -13,7 +13,7 @@ HIDDEN_KEY = 1e2  # two random keys both see that much less than usual of a vect
 MIXTURE_KEYS = 3  # keys at one query token: two, and their mixture
 
 
-def mix(keys: Float[np.ndarray, "n d"]) -> float:
+def mix_third_key(keys: Float[np.ndarray, "n d"]) -> float:
     """Makes the third key the sum of the first two times the number returned, so that it is as long as they are."""
     both = keys[0] + keys[1]
     share = float(np.linalg.norm(keys[:2], axis=1).mean() / np.linalg.norm(both))
@@ -26,7 +26,7 @@ def check_mixture(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, share: flo
     s, lo, hi = (end.ravel()[:MIXTURE_KEYS] for end in logits)
     least, most = share * (lo[0] + lo[1]), share * (hi[0] + hi[1])
     off = max(lo[2] - most, least - hi[2])
-    allowed = (1 + 2 * share) * rounding(meter, q, keys, s) + LOOSE_LOGIT * max(1.0, float(np.abs(s).max()))
+    allowed = (1 + 2 * share) * mixture_rounding(meter, q, keys, s) + LOOSE_LOGIT * max(1.0, float(np.abs(s).max()))
     if off > allowed:
         evidence = Evidence(
             MIXED_KEYS,
@@ -38,7 +38,7 @@ def check_mixture(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, share: flo
         raise TargetMismatch(f"the box is not a single attention head, or {less}", evidence)
 
 
-def rounding(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, s: np.ndarray) -> float:
+def mixture_rounding(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, s: np.ndarray) -> float:
     """How far rounding inside the box may move such a logit: as for a key vector that hides from the first two keys."""
     d, length = meter.oracle.dim, float(np.linalg.norm(keys[:2], axis=1).min())
     size = HIDDEN_KEY * np.sqrt(d) * float(np.abs(s[:2]).max()) / length
@@ -51,7 +51,7 @@ AGREEING = 2  # of them are enough
 LOOSE_SCORE = 1e-8  # of a score of one, where matched scores are known far better
 
 
-def sees_last_token(ruler: Ruler, place: Place) -> bool:
+def check_last_token(ruler: Ruler, place: Place) -> bool:
     """Whether the answer depends on more than the attention output, or `TargetMismatch` where scores make no sense.
 
     Scores found with the last token fixed are right in any case. If one-row matching finds the same ones, the last

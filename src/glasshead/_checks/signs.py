@@ -22,7 +22,7 @@ TINY = 2.0**-512
 SIGN_QUERIES = len(LENGTHS) * 2 * EACH
 
 
-def held_out_signs(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> HeldOut:
+def check_held_out_signs(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> HeldOut:
     """`QUERIES` fresh queries: of each length from 1 to 8 two random ones, and two next to a change of sign."""
     oracle.stage = "checking on fresh queries"
     sure = Voting(oracle) if oracle.flips > 0 else oracle

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._checks import check_laws, law_token
+from .._checks import check_head_laws, law_token
 from .._errors import BudgetExceeded, NotIdentifiable
 from .._learned import Learned
 from .._meters import HEADROOM, ValueMeter, Values, cone, outputs_error
@@ -120,7 +120,7 @@ def _learn(oracle: Oracle, rng: np.random.Generator, rank: int | None, accuracy:
     values, v, bias, first = read_values(oracle, token)
     known |= {"v": v, "bias": bias}
     oracle.stage = "checking that it is a head"
-    check_laws(oracle, values, token, first, rng)
+    check_head_laws(oracle, values, token, first, rng)
     meter = learn_key_bias(oracle, values, rng, known)
     meter, found = read_W(meter, rng, rank, accuracy)
     head = found.head(v, meter.key_bias, bias)

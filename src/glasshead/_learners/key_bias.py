@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import brentq
 
-from .._checks import MIXTURE_KEYS, check_mixture, mix
+from .._checks import MIXTURE_KEYS, check_mixture, mix_third_key
 from .._meters import (
     PILOTS,
     TARGET,
@@ -63,7 +63,7 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = Tru
 
     def pilot(rho: float, count: int):
         chosen = rho * keys.vectors[rng.permutation(len(keys))[:count]]
-        share = mix(chosen) if alone and len(chosen) >= MIXTURE_KEYS else 0.0
+        share = mix_third_key(chosen) if alone and len(chosen) >= MIXTURE_KEYS else 0.0
         interval = meter.read(zero, chosen[None])
         if share:
             check_mixture(meter, zero[0], chosen, share, interval)
@@ -151,7 +151,7 @@ def pilot_scores(meter: ValueMeter, count: int, rng: np.random.Generator, alone:
     q = meter.kappa * meter.queries.vectors[rng.integers(len(meter.queries), size=count)]
     share = 0.0
     if law:
-        q[1:MIXTURE_KEYS], share = q[0], mix(a)
+        q[1:MIXTURE_KEYS], share = q[0], mix_third_key(a)
     s, lo, hi = logits = meter.read(q, a[:, None])
     if law:
         check_mixture(meter, q[0], a, share, logits)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from .._checks import Noise, Unpromised, explained, measure_noise
+from .._checks import Noise, Unpromised, find_promise, read_noise
 from .._errors import NotIdentifiable, TargetMismatch
 from .._learned import Learned, Sampled
 from .._limits import information_limit
@@ -135,7 +135,7 @@ def learn_values(
     except Unpromised as noticed:
         seen = noticed
     except TargetMismatch as mismatch:
-        reason, seen = explained(oracle, mismatch, rng), None
+        reason, seen = find_promise(oracle, mismatch, rng), None
         if not (unaware and is_narrow(oracle)):
             raise reason from None
     if seen is None:  # in few dimensions it takes the answers up to here to recognise their format
@@ -145,8 +145,8 @@ def learn_values(
 
 def from_noise(oracle: Oracle, seen: Unpromised, rng: np.random.Generator, rank: int | None, accuracy: float | None):
     if not is_narrow(oracle):
-        return from_fresh_noise(oracle, measure_noise(oracle, seen), rng, rank, accuracy)
+        return from_fresh_noise(oracle, read_noise(oracle, seen), rng, rank, accuracy)
     narrow = Narrow(oracle)
     if not seen.fresh:
         return from_narrow(narrow, rng, rank, accuracy)
-    return from_fresh_noise(narrow, measure_noise(narrow, seen), rng, rank, accuracy)
+    return from_fresh_noise(narrow, read_noise(narrow, seen), rng, rank, accuracy)

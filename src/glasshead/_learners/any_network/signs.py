@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from ..._checks import check_front_laws, held_out_front_signs
+from ..._checks import check_front_laws, check_held_out_front_signs
 from ..._errors import NOT_FRONT_HEAD, Evidence, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
 from ..._limits import BITS, MOST
@@ -177,7 +177,7 @@ def holds_at(there: Crossings, other: Place, learned: LearnedFront, ruler: Cross
     """Whether it passes where an earlier result did not: a false W may pass at a place that shows too little of it."""
     apart = float(np.linalg.norm(other.origin - place.origin))
     error = there.distance * (learned.score_error / ruler.distance + learned.bound * (other.kappa + apart))
-    return held_out_front_signs(there, replace(learned, score_error=error), other).evidence is None
+    return check_held_out_front_signs(there, replace(learned, score_error=error), other).evidence is None
 
 
 def read(ruler: Crossings, place: Place, goal: Goal, known: dict) -> LearnedFront:
@@ -193,7 +193,7 @@ def read(ruler: Crossings, place: Place, goal: Goal, known: dict) -> LearnedFron
         missing = math.ceil(math.log2(learned.bound / wanted)) + 1 if math.isfinite(learned.bound) else BITS
         bits = min(MOST, ruler.bits + missing)
         return read(ruler.with_bits(bits), place, replace(goal, bits=bits), known)
-    return replace(learned, check=held_out_front_signs(ruler, learned, place))
+    return replace(learned, check=check_held_out_front_signs(ruler, learned, place))
 
 
 def read_near_boundary(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:

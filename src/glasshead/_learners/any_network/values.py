@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..._checks import check_front_laws, held_out_front, sees_last_token
+from ..._checks import check_front_laws, check_held_out_front, check_last_token
 from ..._errors import TargetMismatch
 from ..._learned import LearnedFront
 from ..._meters import Copies, MatchingMeter, OneRow, Pilots, Place, Ruler, answer_noise, floor, orthonormal, slope_step
@@ -74,7 +74,7 @@ def learn_from_values(oracle: Oracle, rng: np.random.Generator, goal: Goal, know
     noisy = noise > NOISY * size
     ruler = Ruler(oracle, Copies(noisy), noise, slope_step(noise, size), rng)
     place = Pilots(ruler).first()
-    if not sees_last_token(ruler, place):
+    if not check_last_token(ruler, place):
         ruler = ruler.along(OneRow(noisy))
     best: LearnedFront | None = None
     for spread in SPREADS:
@@ -114,4 +114,4 @@ def read(ruler: Ruler, place: Place, goal: Goal, known: dict) -> LearnedFront:
     distortion = oracle.eps_error if isinstance(oracle, Normalised) else 0.0
     meter = MatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa, distortion=distortion)
     learned = read_W(meter, rng, goal, known, residual=isinstance(ruler.curve, Copies))
-    return replace(learned, check=held_out_front(oracle, learned, rng))
+    return replace(learned, check=check_held_out_front(oracle, learned, rng))
