@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from .._errors import Evidence
-from .._learned import FrontCheck, LearnedFront
+from .._errors import SAME_OUTPUT, Evidence
+from .._learned import HeldOut, LearnedFront
 from .._meters import Crossings, Place, floor
 from .._models import FrontHead
 from .._oracles import Normalised, Oracle
+from .compare import Compared
+from .held_out import CHECKING
 
-LENGTHS = range(2, 9)
-EACH = 2  # with the same last token, so that they differ by what the head attends to
-FRONT_QUERIES = 2 * len(LENGTHS) * EACH
+FRONT_LENGTHS = range(2, 9)
+PAIR = 2  # with the same last token, so that they differ by what the head attends to
+FRONT_QUERIES = 2 * len(FRONT_LENGTHS) * PAIR
 LOOSE = 1e-8  # of what attention changes in the answers: anything larger is no rounding
 CLEAR = 1e-6  # of the scores: where these are small, what a wrong W changes is smaller still
 CEILING = 0.05  # of the same: a check that allows more would pass whatever W is
@@ -24,51 +24,32 @@ ORDINARY, SMALL = 1.0, 1 / 16  # a head read with tokens that much shorter is al
 ROUNDED = 1e-2  # errors of scores by rounding: more, and tokens of that length tell nothing
 
 
-def check_held_out_front(oracle: Oracle, learned: LearnedFront, rng: np.random.Generator) -> FrontCheck:
+def check_held_out_front(oracle: Oracle, learned: LearnedFront, rng: np.random.Generator) -> HeldOut:
     """Two sequences of each length from 2 to 8, and as many shorter ones; some more where W was read near zero."""
-    oracle.stage = "checking on fresh queries"
+    oracle.stage = CHECKING
     reach = oracle.reach
     size, ordinary = token_size(learned, reach), min(ORDINARY, reach / 2)
-    parts = [compare(oracle, learned, size, LENGTHS, rng)]
+    parts = [read_pairs(oracle, learned, size, FRONT_LENGTHS, rng)]
     # Tokens behind a normalisation have lengths of their own.
     if size < SMALL * ordinary and not isinstance(oracle, Normalised) and rounding(oracle, learned, ordinary) < ROUNDED:
-        parts.append(compare(oracle, learned, ordinary, LENGTHS[::3], rng))
-    worst = max(parts, key=lambda part: part.excess)
-    residual = max(part.residual for part in parts)
-    compared = sum(part.compared for part in parts)
+        parts.append(read_pairs(oracle, learned, ordinary, FRONT_LENGTHS[::3], rng))
+    worst = max(parts, key=lambda part: float(part.excess.max()))
+    residual = max(part.residual() for part in parts)
+    compared = sum(len(part.X) for part in parts)
     words = f"{compared} fresh sequences of 2 to 8 tokens are answered like shorter ones, to {residual:.1e}"
-    return FrontCheck(residual, worst.evidence if worst.excess > 1 else None, words, worst.outputs)
+    return HeldOut(residual, worst.evidence(SAME_OUTPUT), words, outputs=worst.apart.shape[1])
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The largest error over the largest answer and over what is allowed; where that is; numbers per answer."""
-
-    residual: float
-    excess: float
-    evidence: Evidence
-    compared: int
-    outputs: int
-
-
-def compare(oracle: Oracle, learned: LearnedFront, size: float, lengths: range, rng: np.random.Generator) -> Compared:
-    """Fresh sequences of tokens of that size against the shorter ones that the head says are answered alike."""
+def read_pairs(
+    oracle: Oracle, learned: LearnedFront, size: float, lengths: range, rng: np.random.Generator
+) -> Compared:
+    """Fresh sequences of tokens of that size, and the shorter ones that the head says are answered alike."""
     near = closeness(learned, size)
     fresh = [sequences(size, near, length, oracle.dim, rng) for length in lengths]
-    answers = np.stack([np.asarray(oracle(X)).reshape(EACH, -1) for X in fresh])
-    expected = np.stack([np.asarray(learned.model(X)).reshape(EACH, -1) for X in fresh])
-    off = np.abs(answers - expected).max(axis=2)
-    allowed = most_allowed(oracle, learned, size, near, answers)
-    i, j = np.unravel_index(int(np.argmax(off)), off.shape)
-    evidence = Evidence(
-        "a sequence and a shorter one with the same attention output are answered alike",
-        fresh[i][j],
-        f"expected {expected[i, j]} within {allowed:.2g}",
-        f"{answers[i, j]}",
-    )
-    excess = off[i, j] / allowed if allowed > 0 else np.inf * (off[i, j] > 0)
-    residual = float(off.max()) / (float(np.abs(answers).max()) or 1.0)
-    return Compared(residual, float(excess), evidence, off.size, answers.shape[2])
+    got = np.stack([np.asarray(oracle(X)).reshape(PAIR, -1) for X in fresh])
+    want = np.concatenate([np.asarray(learned.model(X)).reshape(PAIR, -1) for X in fresh])
+    allowed = most_allowed(oracle, learned, size, near, got)
+    return Compared([x for X in fresh for x in X], got.reshape(want.shape), want, allowed)
 
 
 def most_allowed(oracle: Oracle, learned: LearnedFront, size: float, near: float, answers: np.ndarray) -> float:
@@ -107,7 +88,7 @@ def token_size(learned: LearnedFront, reach: float) -> float:
 
 def sequences(size: float, near: float, length: int, dim: int, rng: np.random.Generator) -> np.ndarray:
     """Gaussian tokens of rms length `size`, none twice as long, all moved towards a last one that they share."""
-    Z = rng.standard_normal((EACH, length, dim))
+    Z = rng.standard_normal((PAIR, length, dim))
     norms = np.linalg.norm(Z, axis=-1, keepdims=True)
     X = Z * size * np.minimum(1 / np.sqrt(dim), 2 / norms)
     last = X[:1, -1:]
@@ -122,19 +103,19 @@ LEAST = 1e-6  # how near to a change of the answer shorter sequences are asked a
 CLEAR_SIDE = 1e-3  # of the scores: nearer where these are small, or a wrong W would not show
 FINEST = 2.0 ** (3 - HALVINGS)
 SIGN_SLACK = 4.0  # times what the bounds allow
-SIGN_FRONT_QUERIES = len(LENGTHS) * (TRIES + HALVINGS + 2)
+SIGN_FRONT_QUERIES = len(FRONT_LENGTHS) * (TRIES + HALVINGS + 2)
 
 
-def check_held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: Place) -> FrontCheck:
+def check_held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: Place) -> HeldOut:
     """For each length from 2 to 8 a change of the answer between two fresh sequences, and shorter ones around it."""
     oracle = ruler.oracle
-    oracle.stage = "checking on fresh queries"
+    oracle.stage = CHECKING
     score = ruler.distance * place.kappa * learned.model.W_norm / oracle.dim
     blur = float(ruler.blur(place.origin[None], ruler.normal[None], ruler.distance)[0]) / ruler.distance
     nearest = max(FINEST, min(LEAST, CLEAR_SIDE * score), blur)
     off = min(0.25, nearest + SIGN_SLACK * learned.score_error)
     evidence, compared, wrong = None, 0, 0.0
-    for length in LENGTHS:
+    for length in FRONT_LENGTHS:
         X = fresh(ruler, place, length)
         yes = np.asarray(oracle(X), bool)
         if yes.all() or not yes.any():
@@ -146,12 +127,11 @@ def check_held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: P
         if answers[0] or not answers[1]:
             wrong = off
             side = int(not answers[1])
-            law = "a sequence and a shorter one with the same attention output are answered alike"
-            evidence = Evidence(law, ends[side], f"expected {bool(side)}", f"{bool(answers[side])}")
+            evidence = Evidence(SAME_OUTPUT, ends[side], f"expected {bool(side)}", f"{bool(answers[side])}")
     if compared == 0:
-        return FrontCheck(None, None, "no fresh sequences with different answers were found to compare", 1)
+        return HeldOut(None, None, "no fresh sequences with different answers were found to compare")
     words = f"{compared} changes of the answer between fresh sequences of 2 to 8 tokens are those of shorter ones"
-    return FrontCheck(wrong, evidence, f"{words}, to {off:.1e}", 1)
+    return HeldOut(wrong, evidence, f"{words}, to {off:.1e}")
 
 
 def fresh(ruler: Crossings, place: Place, length: int) -> np.ndarray:

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._errors import BudgetExceeded, Evidence
+from .._errors import ALL_LENGTHS, FRESH_HEADS, BudgetExceeded
 from .._learned import HeldOut, LearnedMultiHead
 from .._models import Attention
 from .._oracles import Oracle
-from .held_out import EACH, LENGTHS, QUERIES, suited_length, unit_scale
+from .compare import Compared
+from .held_out import Fresh, head_length, judged, read_fresh, unit_scale
 
 REFUSED = 1e-6  # of what the choice of tokens makes of an answer: past this the box is something else
 PROMISED = 100.0  # times the promised error of an answer
@@ -24,30 +25,19 @@ WARNED = 30.0  # times that: crowded heads and those solved for together still a
 
 
 def check_held_out_heads(oracle: Oracle, learned: LearnedMultiHead, rng: np.random.Generator) -> HeldOut:
-    """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more."""
-    oracle.stage = "checking on fresh queries"
+    """Fresh answers of one number against the sum of all heads, for tokens that suit every head."""
     sizes = typical_tokens(learned, oracle.reach)
-    asked, answers, expected, chosen = [], [], [], []
-    for length in LENGTHS:
-        turn = np.arange(len(asked), len(asked) + min(EACH, length)) % len(sizes)
-        X = sizes[turn, None, None] * unit_scale(rng.standard_normal((len(turn), length, oracle.dim)))
-        asked += list(X)
-        answers += oracle(X).tolist()
-        expected += np.ravel(learned.model(X)).tolist()
-        chosen += np.subtract(answers[-len(X) :], plain(learned, X)).tolist()
-    again = float(oracle(asked[-1][None])[0])
-    off, largest = np.abs(np.subtract(answers, expected)), largest_in_turn(answers, len(sizes))
-    residual = float(np.max(off / np.where(largest > 0, largest, 1.0)))
-    evidence = None
-    allowed = refused(oracle, learned) * largest_in_turn(chosen, len(sizes)) + errors(oracle, learned, largest)
-    if np.any(off > allowed):
-        worst = int(np.argmax(off - allowed))
-        law, close = "the recovered heads predict fresh answers", f"{expected[worst]:.9g} within {allowed[worst]:.2g}"
-        evidence = Evidence(law, asked[worst], f"expected {close}", f"{answers[worst]:.9g}")
-    if abs(again - answers[-1]) > allowed[-1]:
-        close = f"expected {answers[-1]:.9g} again, within {allowed[-1]:.2g}"
-        evidence = Evidence("the same query gets the same answer", asked[-1], close, f"{again:.9g}")
-    return HeldOut(residual, evidence, words(residual, oracle), warning(residual, oracle))
+    return judged_heads(read_fresh(oracle, sizes, rng), learned, oracle, len(sizes))
+
+
+def judged_heads(fresh: Fresh, learned: LearnedMultiHead, oracle: Oracle, turns: int) -> HeldOut:
+    """Answers of one number, `oracle` being what promises them, to tokens whose lengths took that many turns."""
+    largest = largest_in_turn(fresh.got, turns)
+    chosen = largest_in_turn(fresh.got - fresh.each(lambda X: plain(learned, X)), turns)
+    allowed = refused(oracle, learned) * chosen + errors(oracle, learned, largest)
+    check = judged(fresh, fresh.each(lambda X: np.ravel(learned.model(X))), allowed, FRESH_HEADS, largest)
+    residual = check.residual or 0.0
+    return replace(check, words=check.words + less_than_usual(residual, oracle), warning=warning(residual, oracle))
 
 
 def plain(learned: LearnedMultiHead, X: np.ndarray) -> np.ndarray:
@@ -61,7 +51,7 @@ def errors(oracle: Oracle, learned: LearnedMultiHead, largest: np.ndarray) -> np
     return ROUNDINGS * oracle.roundoff * size + PROMISED * (oracle.tolerance + oracle.rtol * largest)
 
 
-def largest_in_turn(answers: list[float], turns: int) -> np.ndarray:
+def largest_in_turn(answers: np.ndarray, turns: int) -> np.ndarray:
     """For each answer the largest of those to tokens of the same length."""
     size = np.abs(answers)
     return np.array([size[i % turns :: turns].max() for i in range(len(size))])
@@ -87,12 +77,11 @@ def warning(residual: float, oracle: Oracle) -> str:
     )
 
 
-def words(residual: float, oracle: Oracle) -> str:
-    said = f"{QUERIES} fresh queries of 1 to 8 tokens agree to {residual:.1e}"
+def less_than_usual(residual: float, oracle: Oracle) -> str:
     if not unusual(residual, oracle):
-        return said
+        return ""
     return (
-        f"{said}, which is less than usual: heads are crowded, or so alike that some were merged within a tolerance of "
+        ", which is less than usual: heads are crowded, or so alike that some were merged within a tolerance of "
         f"{residual:.1e}"
     )
 
@@ -101,7 +90,7 @@ def typical_tokens(learned: LearnedMultiHead, reach: float) -> np.ndarray:
     """The token length at which the scores of a typical head differ by a few units; several, where heads differ so much
     that one length would leave some of them asleep or saturated. The mean has none, so that any will do."""
     heads = choosy(learned)
-    sizes = np.sort([suited_length(head.dim, head.W_norm, float(np.linalg.norm(head.key_bias))) for head in heads])
+    sizes = np.sort([head_length(head) for head in heads])
     if len(sizes) == 0:
         return np.array([1.0, reach]).clip(max=reach)
     groups = np.split(sizes, np.flatnonzero(np.diff(np.log(sizes)) > np.log(APART)) + 1)
@@ -113,7 +102,6 @@ def choosy(learned: LearnedMultiHead) -> list:
     return [head for head in learned.model.heads if head.W_norm > 0 or head.has_key_bias]
 
 
-ALL_LENGTHS = "the recovered heads predict answers to tokens of all lengths"
 STEPS, TOKENS = 8, 3  # lengths to look at, and the tokens of each sequence
 SHORTEST, LONGEST = 1e-6, 0.25  # of the usual length, and of the longest
 VALUES, UNSEEN_SCORES = 1e-9, 1e-6  # of v, and of W and a key bias: what may be unknown although the usual tokens agree
@@ -137,12 +125,8 @@ def at_all_lengths(oracle: Oracle, learned: LearnedMultiHead, check: HeldOut, rn
     lengths = np.geomspace(SHORTEST * usual.min(), max(LONGEST * reach, usual.max()), STEPS)
     X = lengths[:, None, None] * unit_scale(rng.standard_normal((STEPS, TOKENS, oracle.dim)))
     answers, expected = oracle(X), np.ravel(learned.model(X))
-    off, allowed = np.abs(answers - expected), slack(oracle, learned, X, answers, check.residual)
-    if not np.any(off > allowed):
-        return check
-    worst = int(np.argmax(off / allowed))
-    law, close = ALL_LENGTHS, f"{expected[worst]:.9g} within {allowed[worst]:.2g}"
-    return replace(check, evidence=Evidence(law, X[worst], f"expected {close}", f"{answers[worst]:.9g}"))
+    compared = Compared(list(X), answers, expected, slack(oracle, learned, X, answers, check.residual or 0.0))
+    return replace(check, evidence=compared.evidence(ALL_LENGTHS))
 
 
 def slack(oracle: Oracle, learned: LearnedMultiHead, X: np.ndarray, answers: np.ndarray, residual: float) -> np.ndarray:
