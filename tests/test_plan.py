@@ -34,7 +34,7 @@ def test_of_any_network(dim, rank):
         ({"family": "any-network", "heads": 2}, "expected heads=1 for family 'any-network', got 2"),
         ({"family": "transformer"}, "expected width="),
         ({"family": "transformer", "width": 0}, "expected width to be an integer >= 1"),
-        ({"family": "transformer", "width": 3, "answers": "sign"}, "from signs it is 'any-network'"),
+        ({"family": "transformer", "width": 3, "answers": "sign"}, "family='any-network' reads W through the network"),
     ],
 )
 def test_refuses(arguments, message):

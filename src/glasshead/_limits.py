@@ -1,4 +1,8 @@
-"""How many queries a recovery takes, known beforehand."""
+"""How few queries could do: the free parameters of a head, the bits of a score, and what is missing half-way.
+
+A query that is answered by one number fixes one free parameter at most, whatever the learner; one that is answered by
+a yes or no fixes one bit.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +21,6 @@ def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = Fal
     """The free parameters of one head: no learner that gets one number per query can do with fewer queries."""
     W = dim * dim if rank is None else rank * (2 * dim - rank)
     return W + dim + key_bias * dim + bias
-
-
-def free_parameters(
-    dim: int,
-    *,
-    family: str = "attention",
-    rank: int | None = None,
-    heads: int = 1,
-    biases: bool = False,
-    width: int | None = None,
-) -> int:
-    """Of a model of that family; of "any-network" those of W and the key bias only."""
-    head = information_limit(dim, rank, key_bias=biases)
-    if family == "any-network":
-        return head - dim
-    if family == "transformer":
-        return head - dim + ((width or 0) + 1) * (dim + biases)
-    return heads * head + biases
 
 
 def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -> int:

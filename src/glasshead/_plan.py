@@ -1,16 +1,17 @@
-"""How many queries a recovery takes, known beforehand."""
+"""How many queries a recovery takes, known beforehand: one function per family, named in `_families`."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from ._families import ANSWERS, named, resolve
 from ._limits import BITS, bits_for, information_limit
 from ._validate import positive, whole
 
 OVERHEAD = 64  # pilots, law checks, repeats, re-asked scores and the held-out check together
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
-ANSWERS = ("value", "sign")
-PLANNED = ("auto", "attention", "multi-head", "transformer", "any-network")
 TELLING = 96  # for each head, beside 2.5 for each dimension: finding and isolating it
 NETWORK = 192  # what a small network takes beyond its parameters: looking for biases, noise, checks
 EACH = {"value": 10, "sign": 160}  # queries for a score that is read through an unknown network
@@ -18,15 +19,15 @@ PLACES = 400  # looking for tokens where that network shows the scores, for a no
 
 
 def plan(
-    dim,
+    dim: int,
     *,
-    family="attention",
-    rank=None,
-    heads=1,
-    answers="value",
-    accuracy=None,
-    biases=False,
-    width=None,
+    family: str = "attention",
+    rank: int | None = None,
+    heads: int = 1,
+    answers: str = "value",
+    accuracy: float | None = None,
+    biases: bool = False,
+    width: int | None = None,
 ) -> int:
     """The number of queries that `gh.recover` asks at most, for a box that gives one number, or one sign, per answer.
 
@@ -43,59 +44,94 @@ def plan(
     score of W; behind "any-network" a score takes ten. For "multi-head" each of the `heads` takes what one does, key
     bias included, and about a hundred more and `2.5 dim` for telling it from the others.
     """
-    dim = whole(dim, "dim", least=1)
-    if family not in PLANNED:
-        raise ValueError(f"expected family to be one of {PLANNED}, got {family!r}")
-    if whole(heads, "heads", least=1) != 1 and family != "multi-head":
-        raise ValueError(f"expected heads=1 for family {family!r}, got {heads}")
-    if answers not in ANSWERS:
-        raise ValueError(f"expected answers to be one of {ANSWERS}, got {answers!r}")
-    if accuracy is not None:
-        positive(accuracy, "accuracy")
-    if rank is not None and whole(rank, "rank", least=1) > dim:
-        raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
-    if family == "multi-head":
-        return plan_heads(dim, rank, answers, heads)
-    if family == "transformer":
-        return plan_transformer(dim, rank, answers, biases, width)
-    if family == "any-network":
-        return plan_any_network(dim, rank, answers, biases)
-    if answers == "sign":
-        return plan_signs(dim, rank, accuracy, biases)
-    discovery = 0 if rank is None or rank == dim else DISCOVERY
-    return information_limit(dim, rank, key_bias=biases, bias=biases) + OVERHEAD + discovery
+    return planned(Sizes(dim, rank, heads, width, answers, accuracy, biases), family).queries
 
 
-def plan_transformer(dim: int, rank: int | None, answers: str, biases: bool, width) -> int:
-    if answers != "value":
-        raise ValueError("expected answers='value' for a transformer; from signs it is 'any-network'")
-    if width is None:
-        raise ValueError("expected width=, the number of neurons of the network behind the head")
-    network = (whole(width, "width", least=1) + 1) * (dim + biases)
-    return math.ceil(1.6 * network) + information_limit(dim, rank, key_bias=biases) + NETWORK + OVERHEAD + DISCOVERY
+@dataclass(frozen=True)
+class Sizes:
+    """What is known of a box, and asked of it, before the first query."""
+
+    dim: int
+    rank: int | None = None
+    heads: int = 1
+    width: int | None = None
+    answers: str = "value"
+    accuracy: float | None = None
+    biases: bool = False
+
+    @property
+    def score_bits(self) -> int:
+        """Bits of every score read from signs, if W has the norm `sqrt(dim)`: scores of unit vectors are then about
+        `1 / sqrt(dim)`."""
+        return bits_for(self.accuracy, self.dim, self.rank, 3 / math.sqrt(self.dim))
 
 
-def plan_heads(dim: int, rank: int | None, answers: str, heads: int) -> int:
-    if answers != "value":
-        raise ValueError("expected answers='value' for several heads: yes and no say too little")
-    each = information_limit(dim, rank, key_bias=True) + TELLING + math.ceil(2.5 * dim)
-    return heads * each + OVERHEAD
+class Planned(NamedTuple):
+    """The most queries, and the free parameters of such a model (of W and the key bias, if the rest stays a box)."""
+
+    queries: int
+    parameters: int
 
 
-def plan_any_network(dim: int, rank: int | None, answers: str, biases: bool) -> int:
-    scores = information_limit(dim, rank, key_bias=biases) - dim
-    return EACH[answers] * (scores + 2 * dim) + PLACES
+def planned(box: Sizes, family: str) -> Planned:
+    """The plan for a box of that family, its arguments checked."""
+    dim = whole(box.dim, "dim", least=1)
+    declared = named(family)
+    if whole(box.heads, "heads", least=1) != 1 and (declared is None or "heads" not in declared.sizes):
+        raise ValueError(f"expected heads=1 for family {family!r}, got {box.heads}")
+    if box.answers not in ANSWERS:
+        raise ValueError(f"expected answers to be one of {ANSWERS}, got {box.answers!r}")
+    if box.accuracy is not None:
+        positive(box.accuracy, "accuracy")
+    if box.rank is not None and whole(box.rank, "rank", least=1) > dim:
+        raise ValueError(f"expected a rank from 1 to dim = {dim}, got {box.rank}")
+    if declared is None:
+        return plan_auto(box)
+    if (refusal := declared.refusal(box.answers)) is not None:
+        raise ValueError(refusal)
+    return resolve(declared.plan)(box)
 
 
-def planned_bits(dim: int, rank: int | None, accuracy: float | None) -> int:
-    """Bits of every score, if W has the norm `sqrt(dim)` and scores of unit vectors are about `1 / sqrt(dim)`."""
-    return bits_for(accuracy, dim, rank, 3 / math.sqrt(dim))
+def plan_auto(box: Sizes) -> Planned:
+    """What "auto" asks at most. Now: where the box is one head, which is what it tries first."""
+    return plan_attention(box)
 
 
-def plan_signs(dim: int, rank: int | None, accuracy: float | None, biases: bool) -> int:
+def plan_attention(box: Sizes) -> Planned:
+    """One query per free parameter and a few more; from signs, one for each bit of each parameter."""
+    parameters = information_limit(box.dim, box.rank, key_bias=box.biases, bias=box.biases)
+    if box.answers == "sign":
+        return Planned(sign_queries(box), parameters)
+    discovery = 0 if box.rank is None or box.rank == box.dim else DISCOVERY
+    return Planned(parameters + OVERHEAD + discovery, parameters)
+
+
+def sign_queries(box: Sizes) -> int:
     """One query more than its bits for every score, and finer ones for v and for the looks outside a span."""
-    bits = planned_bits(dim, rank, accuracy)
+    dim, rank, bits = box.dim, box.rank, box.score_bits
     queries = (information_limit(dim, rank) - dim) * (bits + 1) + dim * (bits + 24) + 256
     if rank is not None and rank < dim:
         queries += 16 * (bits + 4) + (dim + 1) * bits  # the looks, and a column more where the first nearly depend
-    return queries + biases * (2 * dim * (BITS + 8) + 160)
+    return queries + box.biases * (2 * dim * (BITS + 8) + 160)
+
+
+def plan_heads(box: Sizes) -> Planned:
+    """What one head takes for each of them, key bias included, and what it takes to tell it from the others."""
+    each = information_limit(box.dim, box.rank, key_bias=True) + TELLING + math.ceil(2.5 * box.dim)
+    parameters = box.heads * information_limit(box.dim, box.rank, key_bias=box.biases) + box.biases
+    return Planned(box.heads * each + OVERHEAD, parameters)
+
+
+def plan_transformer(box: Sizes) -> Planned:
+    """1.6 queries for each parameter of the network, one for each of the head."""
+    if box.width is None:
+        raise ValueError("expected width=, the number of neurons of the network behind the head")
+    network = (whole(box.width, "width", least=1) + 1) * (box.dim + box.biases)
+    head = information_limit(box.dim, box.rank, key_bias=box.biases)
+    return Planned(math.ceil(1.6 * network) + head + NETWORK + OVERHEAD + DISCOVERY, head - box.dim + network)
+
+
+def plan_any_network(box: Sizes) -> Planned:
+    """So many queries for each score of W that is read through the network."""
+    scores = information_limit(box.dim, box.rank, key_bias=box.biases) - box.dim
+    return Planned(EACH[box.answers] * (scores + 2 * box.dim) + PLACES, scores)

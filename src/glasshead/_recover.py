@@ -11,9 +11,9 @@ import numpy as np
 
 from ._checks import QUERIES, SIGN_QUERIES
 from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
-from ._families import WAYS, Way
+from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
 from ._learned import LearnedMultiHead
-from ._limits import estimate, fewest, information_limit
+from ._limits import fewest, information_limit
 from ._models import Norm
 from ._oracles import Budgeted, Counted, Flat, Oracle, Replayed, Watched, as_oracle, bar
 from ._plan import plan
@@ -21,22 +21,14 @@ from ._recognise import look, look_again
 from ._recovery import Recovery
 from ._validate import positive, whole
 
-FAMILIES = ("auto", "attention", "multi-head", "transformer", "any-network")
-NEEDS_VALUES = {
-    "multi-head": "from them one head can be recovered, family='attention'",
-    "transformer": "family='any-network' reads W through the network",
-}
 CHECKS = {"value": QUERIES, "sign": SIGN_QUERIES}
 
 
 def check_arguments(oracle: Oracle, family, rank, accuracy, budget, journal, seed, progress) -> None:
     dim = oracle.dim
-    if family not in FAMILIES:
-        raise ValueError(f"expected family to be one of {FAMILIES}, got {family!r}")
-    if oracle.answers == "sign" and family in NEEDS_VALUES:
-        raise ValueError(
-            f"expected value answers for family {family!r}: yes and no say too little; {NEEDS_VALUES[family]}"
-        )
+    declared = named(family)
+    if declared is not None and (refusal := declared.refusal(oracle.answers)) is not None:
+        raise ValueError(refusal)
     if rank is not None and whole(rank, "rank", least=1) > dim:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank!r}")
     if accuracy is not None:
@@ -56,8 +48,10 @@ def check_norm(norm, family: str) -> None:
     if norm is not None and not isinstance(norm, Norm):
         hint = "for example gh.Norm('layer', 1e-5)"
         raise TypeError(f"expected norm to be 'auto', None or a gh.Norm, got {norm!r}; {hint}")
-    if family not in ("auto", "any-network"):
-        raise ValueError(f"expected norm only with family 'any-network', got it with {family!r}")
+    if family not in ("auto", *with_option("norm")):
+        raise ValueError(
+            f"expected norm only with family {' or '.join(map(repr, with_option('norm')))}, got it with {family!r}"
+        )
 
 
 def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy) -> None:
@@ -129,13 +123,17 @@ def _recover(box: Oracle, wanted: Wanted, report: Progress | None) -> Recovery:
     if wanted.budget is not None:
         oracle = Budgeted(oracle, wanted.budget)
     if report is not None:
-        planned = plan(box.dim, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)
-        if wanted.family == "any-network":
-            planned = plan(box.dim, family="any-network", rank=wanted.rank, answers=box.answers)
-        oracle = Watched(oracle, planned, report)
+        oracle = Watched(oracle, expected_queries(box, wanted), report)
     if wanted.family == "auto" and not isinstance(wanted.norm, Norm):
         return automatic(Replayed(oracle), wanted)
     return attempt(Replayed(oracle), wanted, "any-network" if wanted.family == "auto" else wanted.family)
+
+
+def expected_queries(box: Oracle, wanted: Wanted) -> int:
+    """For the progress report. Where sizes that nobody knows yet decide, it is what one head would take."""
+    declared = named(wanted.family)
+    family = wanted.family if declared is not None and not declared.sizes else "auto"
+    return plan(box.dim, family=family, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)
 
 
 def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
@@ -166,19 +164,20 @@ def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
 
 
 def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Recovery:
-    rng, way = np.random.default_rng(wanted.seed), WAYS[family, oracle.answers]
+    rng, declared = np.random.default_rng(wanted.seed), FAMILIES[family]
+    method = declared.methods[oracle.answers]
     learned = None
     try:
-        options = {"norm": wanted.norm} if family == "any-network" else {}
-        learned = way.learn(oracle, rng, wanted.rank, wanted.accuracy, **options)
-        check = way.check(learned.through(oracle), learned, rng)
+        options = {name: getattr(wanted, name) for name in declared.options}
+        learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
+        check = resolve(method.check)(learned.through(oracle), learned, rng) if method.check else learned.check
     except BudgetExceeded as error:
         if learned is not None:
             error.known["unchecked"] = summary(learned, oracle.queries, None, seen)
         elif isinstance(error.known.get("unchecked"), LearnedMultiHead):  # the learner had to check for itself
             error.known["unchecked"] = summary(error.known["unchecked"], oracle.queries, None, seen)
-        elif family == "attention":
-            likely = estimate(oracle.dim, wanted.rank, error.known, oracle.answers, wanted.accuracy)
+        elif method.estimate:
+            likely = resolve(method.estimate)(oracle.dim, wanted.rank, error.known, oracle.answers, wanted.accuracy)
             error.needed = max(error.needed, likely - oracle.queries)
         raise
     except TargetMismatch as mismatch:
@@ -189,19 +188,20 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Reco
     if check.evidence is not None:
         also = "" if wanted.rank is None else f", or its rank is above rank={wanted.rank}"
         what = (
-            f"the box is not {way.what}, or its answers are less accurate than promised "
-            f"(then say so with {way.promise}){also}"
+            f"the box is not {declared.what}, or its answers are less accurate than promised "
+            f"(then say so with {PROMISES[oracle.answers]}){also}"
         )
-        raise way.explain(oracle, TargetMismatch(what, check.evidence, found), rng)
-    check_accuracy(oracle, way, wanted.accuracy, found, learned.needed)
+        mismatch = TargetMismatch(what, check.evidence, found)
+        raise resolve(method.explain)(oracle, mismatch, rng) if method.explain else mismatch
+    check_accuracy(oracle, wanted.accuracy, found, learned.needed)
     if check.warning:
         warnings.warn(check.warning, HeadsMerged, stacklevel=CALLER)
     return found
 
 
-def check_accuracy(oracle: Oracle, way: Way, accuracy: float | None, found: Recovery, needed: str) -> None:
+def check_accuracy(oracle: Oracle, accuracy: float | None, found: Recovery, needed: str) -> None:
     promised = oracle.tolerance or oracle.rtol or oracle.max_norm
-    needed = needed or (better(oracle, way, accuracy, found.bound) if promised else "")
+    needed = needed or (better(oracle, accuracy, found.bound) if promised else "")
     advice = f"{needed} is needed" if needed else "its numbers have too few digits"
     if found.bound is not None and not np.isfinite(found.bound):
         raise AccuracyUnreachable(f"this box's answers do not bound W at all; {advice}", found)
@@ -215,15 +215,15 @@ def check_accuracy(oracle: Oracle, way: Way, accuracy: float | None, found: Reco
         raise AccuracyUnreachable(f"{asked}, this box's answers only prove {found.bound:.3g}; {advice}", found)
 
 
-def better(oracle: Oracle, way: Way, accuracy: float | None, bound: float | None) -> str:
+def better(oracle: Oracle, accuracy: float | None, bound: float | None) -> str:
     """What would be needed. An error falls with the tolerance, and with the length of the tokens."""
     if accuracy is None or bound is None or not np.isfinite(bound) or oracle.answers != "value":
-        return way.needed
+        return NEEDED[oracle.answers]
     short = bound / accuracy
     promises = {"tolerance": oracle.tolerance / short, "rtol": oracle.rtol / short}
     smaller = " and ".join(f"{name} = {value:.2g}" for name, value in promises.items() if value > 0)
     longer = "" if oracle.max_norm is None or oracle.rtol else f"max_norm = {oracle.max_norm * short:.2g}"
-    return " or ".join(f"about {option}" for option in (smaller, longer) if option) or way.needed
+    return " or ".join(f"about {option}" for option in (smaller, longer) if option) or NEEDED[oracle.answers]
 
 
 def summary(learned: Any, queries: int, check: Any, seen: str = "") -> Recovery:

@@ -11,8 +11,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._cli import compare, demo, new, options, plan, recover
-from glasshead._plan import ANSWERS
-from glasshead._recover import FAMILIES
+from glasshead._families import ANSWERS, NAMES
 
 COMMANDS = {"demo": demo, "new": new, "recover": recover, "plan": plan, "compare": compare}
 
@@ -162,16 +161,17 @@ def test_version(cli):
     assert cli("--version").out == f"glasshead {gh.__version__}\n"
 
 
-def test_options_offer_what_the_library_has():
-    assert (options.FAMILIES, options.ANSWERS) == (FAMILIES, ANSWERS)
-    assert all(hasattr(gh, maker) for maker, _ in new.MAKERS.values())
+@pytest.mark.parametrize("command", ["recover", "plan"])
+def test_options_offer_what_the_library_has(cli, command):
+    offered = " ".join(cli(command, "--help").out.replace("\u2502", " ").split())
+    assert all(name in offered for name in (*NAMES, *ANSWERS))
 
 
 @pytest.mark.parametrize(
     ("complete", "begun", "offered"),
     [
-        (options.families, "att", ["attention"]),
-        (new.families, "", ["attention", "multi-head", "transformer"]),
+        (options.one_of(NAMES), "att", ["attention"]),
+        (options.one_of(new.MADE), "", ["attention", "multi-head", "transformer"]),
         (options.models, "ta", ["target.safetensors"]),
         (options.models, "runs/", ["runs/first/"]),
         (options.models, "boxes", []),

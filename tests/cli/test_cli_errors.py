@@ -135,6 +135,6 @@ def test_our_own_bugs_are_not_hidden(cli, monkeypatch):
     def bug(*args, **keywords):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("glasshead._plan.plan", bug)
+    monkeypatch.setattr("glasshead._plan.planned", bug)
     with pytest.raises(ZeroDivisionError):
         cli("plan", "--dim", "4")

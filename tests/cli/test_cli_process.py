@@ -52,4 +52,5 @@ def test_the_demo_fits_any_screen(process, environment):
 
 def test_help_does_not_load_the_library(folder):
     done = subprocess.run([sys.executable, "-c", LOADED], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert set(json.loads(done.stderr)) <= {"glasshead._version"}
+    names_only = {"glasshead._version", "glasshead._families"}
+    assert set(json.loads(done.stderr)) <= names_only

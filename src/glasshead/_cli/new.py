@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, Rank, Seed, examples
+from .._families import FAMILIES
+from .options import Json, Rank, Seed, examples, one_of
 from .screen import console, print_json
 
 EXAMPLES = examples(
@@ -17,22 +18,12 @@ EXAMPLES = examples(
     "glasshead new multi-head --dim 64 --heads 8 --rank 8 -o layer.safetensors",
 )
 
-# The gh class whose .random makes one, and the option that says what else it needs.
-MAKERS: dict[str, tuple[str, str | None]] = {
-    "attention": ("Attention", None),
-    "multi-head": ("MultiHead", "heads"),
-    "transformer": ("Transformer", "width"),
-}
-WHAT = f"What to make: {', '.join(MAKERS)}."
-
-
-def families(incomplete: str) -> list[str]:
-    return [name for name in MAKERS if name.startswith(incomplete)]
+MADE = {name: family for name, family in FAMILIES.items() if family.made}
 
 
 def command(
     family: Annotated[
-        str, typer.Argument(metavar="FAMILY", help=f"What to make: {', '.join(MAKERS)}.", autocompletion=families)
+        str, typer.Argument(metavar="FAMILY", help=f"What to make: {', '.join(MADE)}.", autocompletion=one_of(MADE))
     ],
     dim: Annotated[int, typer.Option(min=1, help="The length of a token.")] = 64,
     rank: Rank = None,
@@ -63,12 +54,12 @@ def command(
 
 def check_family(family: str, sizes: dict[str, int | None]) -> tuple[str, dict[str, int]]:
     """The class that makes one, with the sizes that it takes."""
-    if family not in MAKERS:
-        raise ValueError(f"expected one of: {', '.join(MAKERS)}; got {family!r}, which is no family")
-    maker, needed = MAKERS[family]
+    if family not in MADE:
+        raise ValueError(f"expected one of: {', '.join(MADE)}; got {family!r}, which is no family")
+    needed = MADE[family].sizes
     for name, size in sizes.items():
-        if size is None and name == needed:
+        if size is None and name in needed:
             raise ValueError(f"expected --{name} for {family}")
-        if size is not None and name != needed:
+        if size is not None and name not in needed:
             raise ValueError(f"expected no --{name} for {family}")
-    return maker, {name: size for name, size in sizes.items() if size is not None}
+    return MADE[family].model, {name: size for name, size in sizes.items() if size is not None}

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from .._families import ANSWERS, NAMES
+
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; the others are in errors.py
 
-# What this version can do. Not imported from the library, which would make --help wait for it.
-FAMILIES = ("auto", "attention", "multi-head", "transformer", "any-network")
-ANSWERS = ("value", "sign")
 
-
-def families(incomplete: str) -> list[str]:
-    return [name for name in FAMILIES if name.startswith(incomplete)]
-
-
-def answers(incomplete: str) -> list[str]:
-    return [name for name in ANSWERS if name.startswith(incomplete)]
+def one_of(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Completes to one of the names."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
 def models(incomplete: str) -> list[str]:
@@ -43,8 +39,10 @@ def unwrapped(text: str | None) -> str:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to stdout and nothing else.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed does the same again.")]
-Family = Annotated[str, typer.Option(help="What the box is: " + ", ".join(FAMILIES) + ".", autocompletion=families)]
-Answers = Annotated[str, typer.Option(help="What the box answers: " + ", ".join(ANSWERS) + ".", autocompletion=answers)]
+Family = Annotated[str, typer.Option(help="What the box is: " + ", ".join(NAMES) + ".", autocompletion=one_of(NAMES))]
+Answers = Annotated[
+    str, typer.Option(help="What the box answers: " + ", ".join(ANSWERS) + ".", autocompletion=one_of(ANSWERS))
+]
 Rank = Annotated[int | None, typer.Option(min=1, help="The rank of W, where it is known.")]
 Accuracy = Annotated[float | None, typer.Option(help="The largest acceptable error of W, in Frobenius norm.")]
 

@@ -30,13 +30,11 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Say how many queries a recovery will ask at most."""
-    from .._limits import free_parameters
-    from .._plan import plan, planned_bits
+    from .._plan import Sizes, planned
 
-    model = {"family": family, "rank": rank, "heads": heads, "biases": biases, "width": width}
-    queries = plan(dim, **model, answers=answers, accuracy=accuracy)
-    parameters = free_parameters(dim, **model)
-    limit = parameters if answers == "value" else (parameters - 1) * planned_bits(dim, rank, accuracy)
+    box = Sizes(dim, rank, heads, width, answers, accuracy, biases)
+    queries, parameters = planned(box, family)
+    limit = parameters if answers == "value" else (parameters - 1) * box.score_bits
     if as_json:
         print_json({"dim": dim, "family": family, "queries": queries, "limit": limit})
         return

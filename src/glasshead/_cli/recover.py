@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from .options import ANSWERS, Accuracy, Answers, Family, Json, Rank, Seed, examples, make_folder, models
+from .._families import ANSWERS
+from .options import Accuracy, Answers, Family, Json, Rank, Seed, examples, make_folder, models
 from .screen import patient_bar, print_json
 from .target import open_target
 
@@ -49,8 +50,7 @@ def command(
     """
     import glasshead as gh
 
-    from .errors import advice
-    from .screen import show
+    from .summary import advice, show
 
     check_answers(answers, tolerance, rtol, flips)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the box may print; our stdout is JSON only

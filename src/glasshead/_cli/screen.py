@@ -8,15 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
-
-from .._recovery import Recovery
 
 PATIENCE = 1.0  # seconds before a bar appears
 
@@ -78,21 +74,3 @@ def patient_bar() -> Iterator[Callable[[int, int, str], None] | None]:
                 shown(done, planned, what)
 
         yield progress
-
-
-def show(found: Recovery, distance: float | None, folder: Path | None) -> None:
-    values = "" if found.bound_v is None else f", ||dv|| <= {number(found.bound_v)}"
-    bounds = f"||dW||_F <= {number(found.bound)}{values}, confidence {found.confidence:g}"
-    summary = rows(
-        ("model", str(found.model)),
-        ("queries", f"{found.queries:,} = {found.overhead:.4g} x the information limit of {found.limit:,}"),
-        ("rank", str(found.rank)),
-        ("proven" if found.confidence == 1 else "bounds", None if found.bound is None else bounds),
-        ("held out", number(found.residual)),
-        ("distance", None if distance is None else f"{number(distance)} from the target file"),
-        ("why", found.reason),
-    )
-    screen = console()
-    screen.print(Panel(summary, title=f"[bold green]recovered[/] {found.family}", title_align="left", expand=False))
-    if folder is not None:
-        screen.print(f"[green]saved[/] {folder}", soft_wrap=True)

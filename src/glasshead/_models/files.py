@@ -9,13 +9,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from .attention import Attention
-from .front_head import FrontHead
-from .multi_head import MultiHead
-from .transformer import Transformer
+from .._families import FAMILIES, resolve
 
 FORMAT, VERSION = "glasshead", 1
-FAMILIES = {family.family: family for family in (Attention, FrontHead, MultiHead, Transformer)}
 
 
 def save(model, path: str | os.PathLike) -> Path:
@@ -23,8 +19,9 @@ def save(model, path: str | os.PathLike) -> Path:
 
     >>> gh.save(gh.Attention.random(8), "head.safetensors")  # doctest: +SKIP
     """
-    if type(model) not in FAMILIES.values():
-        known = ", ".join(f"gh.{family.__name__}" for family in FAMILIES.values())
+    known = getattr(type(model), "family", None)
+    if known not in FAMILIES or type(model) is not model_class(known):
+        known = ", ".join(f"gh.{family.model}" for family in FAMILIES.values())
         raise TypeError(f"expected a glasshead model ({known}), got {type(model).__name__}")
     path = Path(path)
     if not path.parent.is_dir():
@@ -57,6 +54,11 @@ def load(path: str | os.PathLike):
     if metadata.get("family") not in FAMILIES:
         raise ValueError(f"{path} holds a {metadata.get('family')!r}, this glasshead knows {sorted(FAMILIES)}")
     try:
-        return FAMILIES[metadata["family"]].from_tensors(tensors)
+        return model_class(metadata["family"]).from_tensors(tensors)
     except (KeyError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def model_class(family: str) -> type:
+    """The class of the models of that family."""
+    return resolve(f"_models:{FAMILIES[family].model}")

@@ -1,0 +1,45 @@
+"""One declaration per family: what it names exists, and everything that reads it agrees."""
+
+import numpy as np
+import pytest
+
+import glasshead as gh
+from glasshead._families import ANSWERS, FAMILIES, KINDS, NAMES, resolve
+from glasshead._plan import Sizes, planned
+
+DECLARED = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+SIZES = {"heads": 2, "width": 3}
+
+
+@DECLARED
+def test_every_name_can_be_imported(family):
+    named = [name for method in family.methods.values() for name in vars(method).values() if name is not None]
+    assert all(callable(resolve(name)) for name in [*named, family.plan])
+    assert getattr(gh, family.model).family == family.name
+    assert set(family.methods) <= set(KINDS)
+
+
+@DECLARED
+def test_it_is_planned_and_made_with_the_sizes_it_names(family):
+    sizes = {name: SIZES[name] for name in family.sizes}
+    for answers in set(ANSWERS) & set(family.methods):
+        queries, parameters = planned(Sizes(4, answers=answers, **sizes), family.name)
+        assert gh.plan(4, family=family.name, answers=answers, **sizes) == queries > parameters > 0
+    made = getattr(getattr(gh, family.model), "random", None)
+    assert (made is not None) == family.made
+    if made:
+        assert np.shape(made(4, **sizes)(np.zeros((1, 2, 4)))) == (1,)
+
+
+@DECLARED
+def test_what_it_cannot_be_learned_from_is_refused_alike(family):
+    for answers in set(ANSWERS) - set(family.methods):
+        with pytest.raises(ValueError, match=f"expected value answers for family '{family.name}'"):
+            gh.plan(4, family=family.name, answers=answers, **{name: SIZES[name] for name in family.sizes})
+        with pytest.raises(ValueError, match=f"expected value answers for family '{family.name}'"):
+            gh.recover(gh.SignOracle(gh.Attention.random(4)), family=family.name)
+
+
+def test_auto_can_be_planned():
+    assert NAMES[0] == "auto"
+    assert gh.plan(8, family="auto") >= gh.plan(8)
