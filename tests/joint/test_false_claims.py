@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks.laws import check_sum_laws, read_largest_change
+from glasshead._checks.family_laws import check_sum_laws, read_largest_change
 from tests.multi.layers import changed, layer
 
 from .layers import hidden

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks.laws import check_sum_laws
+from glasshead._checks.family_laws import check_sum_laws
 from glasshead._learners.heads.together.columns import OFF, stand
 from glasshead._learners.heads.together.fit import Even, Pairs
 from glasshead._learners.heads.together.levenberg import levenberg

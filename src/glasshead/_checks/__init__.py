@@ -1,5 +1,10 @@
 """TODO."""
 
+from .family_laws import check_front_laws as check_front_laws
+from .family_laws import check_last_token as check_last_token
+from .family_laws import check_sign_laws as check_sign_laws
+from .family_laws import check_sum_laws as check_sum_laws
+from .family_laws import read_largest_change as read_largest_change
 from .front import check_held_out_front as check_held_out_front
 from .front import check_held_out_front_signs as check_held_out_front_signs
 from .front import check_ordinary_tokens as check_ordinary_tokens
@@ -8,21 +13,16 @@ from .heads import check_held_out_heads as check_held_out_heads
 from .held_out import QUERIES as QUERIES
 from .held_out import check_held_out as check_held_out
 from .held_out import check_held_out_vector as check_held_out_vector
-from .laws import check_front_laws as check_front_laws
+from .laws import MIXTURE_KEYS as MIXTURE_KEYS
 from .laws import check_head_laws as check_head_laws
 from .laws import check_layer_laws as check_layer_laws
-from .laws import check_sign_laws as check_sign_laws
-from .laws import check_sum_laws as check_sum_laws
+from .laws import check_mixture as check_mixture
 from .laws import law_token as law_token
-from .laws import read_largest_change as read_largest_change
+from .laws import mix_third_key as mix_third_key
 from .noise import Noise as Noise
 from .noise import Unpromised as Unpromised
 from .noise import find_promise as find_promise
 from .noise import read_noise as read_noise
 from .outputs import check_held_out_outputs as check_held_out_outputs
-from .scores import MIXTURE_KEYS as MIXTURE_KEYS
-from .scores import check_last_token as check_last_token
-from .scores import check_mixture as check_mixture
-from .scores import mix_third_key as mix_third_key
 from .signs import SIGN_QUERIES as SIGN_QUERIES
 from .signs import check_held_out_signs as check_held_out_signs

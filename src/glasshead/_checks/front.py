@@ -9,8 +9,7 @@ from .._learned import HeldOut, LearnedFront
 from .._meters import Crossings, Place, floor
 from .._models import FrontHead
 from .._oracles import Normalised, Oracle
-from .compare import Compared
-from .held_out import CHECKING
+from .held_out import CHECKING, Compared
 
 FRONT_LENGTHS = range(2, 9)
 PAIR = 2  # with the same last token, so that they differ by what the head attends to

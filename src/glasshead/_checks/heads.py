@@ -10,8 +10,7 @@ from .._errors import ALL_LENGTHS, FRESH_HEADS, BudgetExceeded
 from .._learned import HeldOut, LearnedMultiHead
 from .._models import Attention
 from .._oracles import Oracle
-from .compare import Compared
-from .held_out import Fresh, head_length, judged, read_fresh, unit_scale
+from .held_out import Compared, Fresh, head_length, judged, read_fresh, unit_scale
 
 REFUSED = 1e-6  # of what the choice of tokens makes of an answer: past this the box is something else
 PROMISED = 100.0  # times the promised error of an answer

@@ -13,8 +13,7 @@ import numpy as np
 from .._errors import FRESH_HEAD
 from .._learned import HeldOut, Learned
 from .._oracles import Oracle, Voting
-from .compare import Compared
-from .held_out import CHECKING, EACH, LENGTHS, head_length, unit_scale
+from .held_out import CHECKING, EACH, LENGTHS, Compared, head_length, unit_scale
 
 SAFE_MARGIN = 2.0  # times the error bounds: what a predicted value must be to be held against the box
 SIGN_DRAWS = 64  # sequences drawn until two of them are answered differently
