@@ -1,4 +1,10 @@
-"""TODO."""
+"""Is a box what it claims to be? Laws before the expensive queries, fresh answers after them.
+
+`laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
+with a network behind them, and of yes and no. `held_out` draws, asks and judges fresh sequences; `heads`, `outputs`,
+`signs` and `front` add what their families need. `noise` tells noise that nobody promised from a box of another kind.
+A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a law that is broken raises `TargetMismatch`.
+"""
 
 from .family_laws import check_front_laws as check_front_laws
 from .family_laws import check_last_token as check_last_token

@@ -30,7 +30,7 @@ SUM_SLACK = Slack(loose=1e-6, roundings=32.0)
 FRONT_SLACK = Slack(loose=1e-8, roundings=64.0)
 SIGN_SEQUENCES = 4  # for each law: a coin passes one in 16 times
 SUM_LENGTHS = 1.0, 2.0**-10  # of tokens, over the usual one: at one of them scores may be too flat or too steep to tell
-SEEN = 8.0  # times the error of an answer: less of a change is none
+SEEN_TIMES = 8.0  # times the error of an answer: less of a change is none
 
 
 def law_sequences(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
@@ -95,7 +95,7 @@ def read_largest_change(oracle: Oracle, rng: np.random.Generator) -> float:
     X = np.array([[length * law_token(oracle, rng) for _ in range(3)] for length in SUM_LENGTHS])
     zero, answers = oracle(np.zeros((1, 1, oracle.dim))), oracle(X)
     change, largest = np.abs(answers - zero), np.maximum(np.abs(answers), np.abs(zero))
-    allowed = SEEN * (oracle.tolerance + (oracle.rtol + oracle.roundoff) * largest)
+    allowed = SEEN_TIMES * (oracle.tolerance + (oracle.rtol + oracle.roundoff) * largest)
     return float(np.max(change, where=change > allowed, initial=0.0))
 
 

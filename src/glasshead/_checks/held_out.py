@@ -83,9 +83,9 @@ class Compared:
 
 
 CHECKING = "checking on fresh queries"
-LENGTHS = range(1, 9)
-EACH = 2  # sequences of each length; one token alone was asked about before, so it is asked once
-QUERIES = len(LENGTHS) * EACH  # the last sequence is asked again in place of a second single token
+CHECKED_LENGTHS = range(1, 9)
+PER_LENGTH = 2  # sequences of each length; one token alone was asked about before, so it is asked once
+QUERIES = len(CHECKED_LENGTHS) * PER_LENGTH  # the last sequence is asked again in place of a second single token
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def read_fresh(oracle: Oracle, sizes: np.ndarray | tuple[float, ...], rng: np.ra
     """
     oracle.stage = CHECKING
     batches, answers, asked = [], [], 0
-    for length in LENGTHS:
-        turn = np.arange(asked, asked + min(EACH, length)) % len(sizes)
+    for length in CHECKED_LENGTHS:
+        turn = np.arange(asked, asked + min(PER_LENGTH, length)) % len(sizes)
         asked += len(turn)
         # One token alone is a short one: noise of constant size shows best where rounding errors are small.
         size = np.asarray(sizes)[turn, None, None] * (math.sqrt(oracle.roundoff) if length == 1 else 1.0)
@@ -122,7 +122,9 @@ def read_fresh(oracle: Oracle, sizes: np.ndarray | tuple[float, ...], rng: np.ra
     return Fresh(batches, np.concatenate(answers), np.asarray(oracle(batches[-1][-1:])))
 
 
-def judged(fresh: Fresh, want: np.ndarray, allowed: np.ndarray, law: str, largest: np.ndarray | None = None) -> HeldOut:
+def judged_fresh(
+    fresh: Fresh, want: np.ndarray, allowed: np.ndarray, law: str, largest: np.ndarray | None = None
+) -> HeldOut:
     """What fresh answers say of predictions: two answers to the last sequence may differ by twice what one may be off.
 
     The residual is relative to the largest answer, or to the largest of its kind if `largest` says one for each.
@@ -159,8 +161,8 @@ def head_length(head: Attention) -> float:
 # One head, alone or in front of a network that was read too.
 
 VAGUE = 0.1  # of an answer: bounds that allow more say next to nothing
-SHARP = 32.0  # times the least that bounds allow at any length: still sharp
-FINER, DEPTH = 4.0, 24  # shorter and shorter tokens to look for better ones
+SHARP_TIMES = 32.0  # times the least that bounds allow at any length: still sharp
+SHORTER_EACH, SHORTENINGS = 4.0, 24  # shorter and shorter tokens to look for better ones
 SAMPLE = 4  # sequences, and tokens in each, on which bounds are compared
 
 
@@ -168,7 +170,7 @@ def check_held_out(oracle: Oracle, learned: Predicting, rng: np.random.Generator
     """Fresh answers against the predictions of a model that says itself how far off they may be."""
     fresh = read_fresh(oracle, token_sizes(oracle, learned, deepcopy(rng)), rng)
     allowed = fresh.each(lambda X: learned.allowed(X, oracle))
-    return judged(fresh, fresh.each(learned.model), allowed, FRESH_HEAD)
+    return judged_fresh(fresh, fresh.each(learned.model), allowed, FRESH_HEAD)
 
 
 def token_sizes(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> tuple[float, ...]:
@@ -180,10 +182,10 @@ def token_sizes(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -
     model, reach = learned.model, oracle.reach
     flat = model.W_norm == 0 and not np.any(model.key_bias)
     usual = min(head_length(model), reach)
-    lengths = usual * FINER ** -np.arange(DEPTH)
+    lengths = usual * SHORTER_EACH ** -np.arange(SHORTENINGS)
     X = unit_scale(rng.standard_normal((SAMPLE, SAMPLE, oracle.dim)))
     said = np.array([vagueness(oracle, learned, length * X) for length in lengths])
-    best = float(lengths[said <= SHARP * said.min()][0])
+    best = float(lengths[said <= SHARP_TIMES * said.min()][0])
     return (usual, *[reach] * flat, *[best] * bool(said[0] > VAGUE and best < usual))
 
 
@@ -195,9 +197,7 @@ def vagueness(oracle: Oracle, learned: Predicting, X: np.ndarray) -> float:
 
 # Heads in vector answers, which come without bounds.
 
-LAYER_LOOSE = (
-    4.0  # times the square root of a rounding: a head found wrong differs by far more, a right one by far less
-)
+LAYER_LOOSE = 4.0  # times the root of a rounding: a head found wrong is off by far more, a right one by far less
 
 
 def check_held_out_vector(oracle: Oracle, learned: LearnedVector, rng: np.random.Generator) -> HeldOut:
@@ -207,4 +207,4 @@ def check_held_out_vector(oracle: Oracle, learned: LearnedVector, rng: np.random
     fresh = read_fresh(oracle, (min(suited_length(learned.model.dim, W, key_bias), oracle.reach),), rng)
     largest = float(np.abs(fresh.got).max()) or 1.0
     allowed = np.full(len(fresh.got), LAYER_LOOSE * float(np.sqrt(oracle.roundoff)) * largest)
-    return judged(fresh, fresh.each(learned.model), allowed, FRESH_HEADS)
+    return judged_fresh(fresh, fresh.each(learned.model), allowed, FRESH_HEADS)

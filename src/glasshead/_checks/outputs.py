@@ -59,7 +59,7 @@ def refuse_blurred_heads(learned: LearnedCombined, fresh: Fresh) -> None:
     """Refuses where answers are off by more than a head shows in any output: then they say nothing about its W."""
     off = np.abs(fresh.got - fresh.each(learned.model)).max(axis=0)
     for head in learned.model.heads:
-        shown = np.abs(fresh.each(partial(shows, head))).max(axis=0)
+        shown = np.abs(fresh.each(partial(head_part, head))).max(axis=0)
         blurred = float(np.divide(off, shown, out=np.full_like(off, np.inf), where=shown > 0).min())
         if blurred > BLURRED_HEAD:
             faint = f"{float(np.linalg.norm(head.v) / np.linalg.norm(learned.model.v)):.1g} of all values"
@@ -70,7 +70,7 @@ def refuse_blurred_heads(learned: LearnedCombined, fresh: Fresh) -> None:
             )
 
 
-def shows(head: Attention, X: np.ndarray) -> np.ndarray:
+def head_part(head: Attention, X: np.ndarray) -> np.ndarray:
     """What a head adds to the mean of the tokens; one that takes the mean itself has only that to show."""
     mean = X.mean(axis=1) @ head.v
     return head(X) - mean if head.W_norm > 0 or head.has_key_bias else mean

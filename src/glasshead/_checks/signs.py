@@ -13,7 +13,7 @@ import numpy as np
 from .._errors import FRESH_HEAD
 from .._learned import HeldOut, Learned
 from .._oracles import Oracle, Voting
-from .held_out import CHECKING, EACH, LENGTHS, Compared, head_length, unit_scale
+from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, Compared, head_length, unit_scale
 
 SAFE_MARGIN = 2.0  # times the error bounds: what a predicted value must be to be held against the box
 SIGN_DRAWS = 64  # sequences drawn until two of them are answered differently
@@ -21,7 +21,7 @@ EDGE_HALVINGS = 60  # all that double precision has
 FLAT_SCORE = 0.25  # scores of tokens of that length are certainly below a quarter
 LEAST_BOUND = 2.0**-512
 
-SIGN_QUERIES = len(LENGTHS) * 2 * EACH
+SIGN_QUERIES = len(CHECKED_LENGTHS) * 2 * PER_LENGTH
 
 
 def check_held_out_signs(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> HeldOut:
@@ -29,8 +29,10 @@ def check_held_out_signs(oracle: Oracle, learned: Learned, rng: np.random.Genera
     oracle.stage = CHECKING
     sure = Voting(oracle) if oracle.flips > 0 else oracle
     X, said, values, allowed = [], [], [], []
-    for length in LENGTHS:
-        batch = np.concatenate([signed(oracle, learned, length, EACH, rng), edge(oracle, learned, length, rng)])
+    for length in CHECKED_LENGTHS:
+        batch = np.concatenate(
+            [around_the_plane(oracle, learned, length, PER_LENGTH, rng), edge(oracle, learned, length, rng)]
+        )
         X += list(batch)
         said.append(np.asarray(sure(batch), bool))
         values.append(np.asarray(learned.model(batch)))
@@ -47,7 +49,7 @@ def check_held_out_signs(oracle: Oracle, learned: Learned, rng: np.random.Genera
     return HeldOut(compared.residual(float(np.abs(want).max())), evidence, words)
 
 
-def signed(oracle: Oracle, learned: Learned, length: int, count: int, rng: np.random.Generator) -> np.ndarray:
+def around_the_plane(oracle: Oracle, learned: Learned, length: int, count: int, rng: np.random.Generator) -> np.ndarray:
     """Random sequences around the point of the plane `f = 0` that is nearest to zero."""
     head = learned.model
     center = -float(head.bias) * head.v
@@ -64,7 +66,7 @@ def flat_size(learned: Learned) -> float:
 
 def edge(oracle: Oracle, learned: Learned, length: int, rng: np.random.Generator) -> np.ndarray:
     """Two sequences on either side of a change of sign, `SAFE_MARGIN` times further from it than the bounds ask."""
-    draws = signed(oracle, learned, length, SIGN_DRAWS, rng)
+    draws = around_the_plane(oracle, learned, length, SIGN_DRAWS, rng)
     values = np.asarray(learned.model(draws))
     ends = draws[[np.argmax(values), np.argmin(values)]]
     for _ in range(EDGE_HALVINGS):
