@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from glasshead._learners.any_network.values import CONFIDENCE
+from glasshead._learners.any_network.front import CONFIDENCE
 
 from .any_network import WRONG
 from .sensing.table import markdown

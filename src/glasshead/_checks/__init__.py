@@ -29,6 +29,7 @@ from .noise import Noise as Noise
 from .noise import Unpromised as Unpromised
 from .noise import find_promise as find_promise
 from .noise import read_noise as read_noise
+from .noise import refuse_noise as refuse_noise
 from .outputs import check_held_out_outputs as check_held_out_outputs
 from .signs import SIGN_QUERIES as SIGN_QUERIES
 from .signs import check_held_out_signs as check_held_out_signs

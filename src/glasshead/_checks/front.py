@@ -1,8 +1,8 @@
 """The held-out check of a head with an unknown network behind it, whose answers nobody can predict.
 
 What W and the key bias do predict is which sequences have the same attention output: for each fresh one there is a
-shorter one that the box must answer alike. Values are compared as they are; yes and no, next to where they change. Last,
-a normalisation that was found in front of the head is tried on tokens of ordinary size.
+shorter one that the box must answer alike. Values are compared as they are; yes and no, next to where they change.
+Last, a normalisation that was found in front of the head is tried on tokens of ordinary size.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ..._errors import ASKED_AGAIN, AccuracyUnreachable, BudgetExceeded, Evidenc
 from ..._learned import HeldOut, Learned, LearnedCombined, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead, with_values
 from ..._oracles import OneNumber, Oracle, Replayed
-from ..noise import learn_values
+from ..attention import learn_attention
 from .combination import learn_combined
 from .scalar import learn_sum
 from .vector import NeedsScalarRoute, learn_vector, learn_vector_attention
@@ -49,7 +49,7 @@ def learn_head(oracle: Oracle, rng: np.random.Generator, rank: int | None = None
                 mismatch.evidence is None or mismatch.evidence.law != ASKED_AGAIN
             ):  # noise is for the other route to average
                 raise
-    learned = learn_values(oracle, rng, rank, accuracy)
+    learned = learn_attention(oracle, rng, rank, accuracy)
     strict = oracle.exact and accuracy is None and type(learned) is Learned
     return replace(learned, strict=True) if strict else learned
 
