@@ -54,7 +54,7 @@ bench: $(VENV)/.bench  ## measure; writes bench/results/*.json
 red: $(VENV)/.test  ## try to break the promise: 15,000 boxes with fresh seeds (make red BOXES=500 for a taste)
 	$(BIN)/python -m tests.red --boxes $(or $(BOXES),15000)
 
-tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers
+tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers or from the code
 	$(BIN)/python -m bench.pages
 
 readme: $(VENV)/.core  ## put the measured numbers and the picture into README.md

@@ -53,7 +53,7 @@ def test_averaging_counts_every_query_and_promises_six_deviations_of_the_mean():
 
 def test_averaging_in_chunks(monkeypatch):
     sizes, X = [], np.ones((7, 2, 3))
-    monkeypatch.setattr(noise_module, "CHUNK_BYTES", 3 * X.nbytes)
+    monkeypatch.setattr(noise_module, "COPIES_BYTES", 3 * X.nbytes)
     box = gh.ValueOracle(lambda X: sizes.append(len(X)) or X.sum(axis=2), dim=3)
     np.testing.assert_allclose(Averaged(box, 8, 0.1)(X), X.sum(axis=2), rtol=1e-15)
     assert sizes == [21, 21, 14]

@@ -70,12 +70,14 @@ class AccuracyUnreachable(NotIdentifiable):
 
 
 class TargetMismatch(GlassheadError):
-    """The box is not what was asked for: `evidence` is the answer that shows it, `best` the closest recovery if any."""
+    """The box is not what was asked for: `evidence` is the answer that shows it, `best` the closest recovery if any,
+    `known` what had been learned until then."""
 
     def __init__(self, message: str, evidence: Evidence | None = None, best: Any = None):
         super().__init__(f"{message} ({evidence})" if evidence is not None else message)
         self.evidence = evidence
         self.best = best
+        self.known: dict[str, Any] = {}
 
 
 class NotConverged(GlassheadError):

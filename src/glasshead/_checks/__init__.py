@@ -2,7 +2,8 @@
 
 `laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
 with a network behind them, and of yes and no. `held_out` draws, asks and judges fresh sequences; `heads`, `outputs`,
-`signs` and `front` add what their families need. `noise` tells noise that nobody promised from a box of another kind.
+`signs` and `front` add what their families need. `noise` tells noise that nobody promised from a box of another kind,
+and `opening` keeps the first answers of all.
 A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a law that is broken raises `TargetMismatch`.
 """
 
@@ -30,6 +31,8 @@ from .noise import Unpromised as Unpromised
 from .noise import find_promise as find_promise
 from .noise import read_noise as read_noise
 from .noise import refuse_noise as refuse_noise
+from .opening import Opening as Opening
+from .opening import read_opening as read_opening
 from .outputs import check_held_out_outputs as check_held_out_outputs
 from .signs import SIGN_QUERIES as SIGN_QUERIES
 from .signs import check_held_out_signs as check_held_out_signs

@@ -31,7 +31,7 @@ from .._errors import (
     TargetMismatch,
 )
 from .._meters import Interval, ValueMeter, Values
-from .._oracles import Oracle, is_narrow
+from .._oracles import Oracle
 from .._types import Float
 from .held_out import Compared
 from .noise import Unpromised, find_unpromised
@@ -214,7 +214,7 @@ def check_head_laws(
         Claim(ANY_ORDER, three),
     ]
     again = asked.read(claims[0])
-    if oracle.exact and (again[0].off[0] > 0 or is_narrow(oracle)):
+    if oracle.exact and (again[0].off[0] > 0 or oracle.narrow):
         noise = find_unpromised(oracle, values, one[0], float(again[0].got[0]), float(again[0].want[0]), size)
         if noise is not None:
             return noise

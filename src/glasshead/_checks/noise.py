@@ -16,7 +16,7 @@ from scipy.stats import chi2
 
 from .._errors import STRAIGHT_RAYS, BudgetExceeded, Evidence, TargetMismatch
 from .._meters import Values
-from .._oracles import CERTAIN, Oracle, is_narrow
+from .._oracles import CERTAIN, Oracle
 
 REPEATS = 16  # of a short token and of a long one
 NOISE_QUANTILE = 0.99  # that noise is no larger than the estimate says
@@ -53,14 +53,14 @@ def find_unpromised(
     """Fresh noise if the two answers to the same query differ; that of a narrow format if each is rounded once."""
     if abs(earlier - again) > repeatable(oracle, size):
         return Unpromised(values, query, fresh=True)
-    if is_narrow(oracle) and check_rounded_once(oracle, values):
+    if oracle.narrow and check_rounded_once(oracle, values):
         return Unpromised(values, query, fresh=False)
     return None
 
 
 def repeatable(oracle: Oracle, size: float) -> float:
     """How far two answers of a noise-free box to the same query may differ, in batches of different sizes say."""
-    return (4 if is_narrow(oracle) else 8 * (oracle.dim + 8)) * oracle.roundoff * size
+    return (4 if oracle.narrow else 8 * (oracle.dim + 8)) * oracle.roundoff * size
 
 
 def check_rounded_once(oracle: Oracle, values: Values) -> bool:

@@ -10,43 +10,24 @@ import numpy as np
 from .._errors import AccuracyUnreachable
 from .._learned import HeldOut, LearnedCombined
 from .._models import Attention, MultiHead, with_values
-from .._oracles import Oracle, Wrapper
+from .._oracles import OneOutput, Oracle
 from .heads import judged_heads, typical_tokens
 from .held_out import Fresh, read_fresh
 
 BLURRED_HEAD = 1e-3  # of what a head shows: its W is known about as well, and worse is no recovery
 
 
-class OneOutput(Wrapper):
-    """What one output promises beyond its bias, which would drown it.
-
-    Rounding of the bias is left to allow for, and of the largest of all outputs where this one may be nothing else.
-    """
-
-    rtol = 0.0  # type: ignore[assignment]
-    tolerance = 0.0  # type: ignore[assignment]
-
-    def __init__(self, inner: Oracle, learned: LearnedCombined, output: int, largest: float):
-        super().__init__(inner)
-        bias, others = abs(float(learned.model.bias[output])), largest if learned.garbage[output] else 0.0
-        self.rtol = learned.promise.rtol
-        self.tolerance = float(learned.promise.tolerance[output])
-        self.tolerance += (self.roundoff + self.rtol) * bias + self.roundoff * others
-
-    @property
-    def exact(self) -> bool:
-        return self.inner.exact
-
-
 def check_held_out_outputs(oracle: Oracle, learned: LearnedCombined, rng: np.random.Generator) -> HeldOut:
     """As many queries as for one output. The worst one counts, and is named in the evidence."""
     sizes = typical_tokens(learned, oracle.reach)
     fresh = read_fresh(oracle, sizes, rng)
-    largest, checks = float(np.abs(fresh.got).max()), []
+    promise, largest, checks = learned.promise, float(np.abs(fresh.got).max()), []
     for output, garbage in enumerate(learned.garbage):
-        one, bias = replace(learned, model=only(learned.model, output)), learned.model.bias[output]
+        one, bias = replace(learned, model=only(learned.model, output)), float(learned.model.bias[output])
         part = Fresh(fresh.batches, fresh.got[:, output] - bias, fresh.again[:, output] - bias)
-        check = judged_heads(part, one, OneOutput(oracle, learned, output, largest), len(sizes))
+        tolerance, others = float(promise.tolerance[output]), largest if garbage else 0.0
+        seen = OneOutput(oracle, output, bias, tolerance, promise.rtol, others)
+        check = judged_heads(part, one, seen, len(sizes))
         checks.append(replace(check, residual=0.0) if garbage else check)
         if check.evidence is not None:
             law = f"{check.evidence.law}, as output {output} less its bias"

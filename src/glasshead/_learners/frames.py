@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from .._checks import MIXTURE_KEYS, check_mixture, mix_third_key
-from .._meters import Frame, Interval, ValueMeter, Values, cone, largest_product, orthonormal, split, squeezed
+from .._meters import Frame, Interval, ValueMeter, Values, cone, largest_product, lever, orthonormal_frame, squeezed
 from .._oracles import Oracle
 from .key_bias import SCORE, check_key_bias, find_key_bias, find_scale_or_refuse, pilots_for
 
@@ -46,10 +46,10 @@ def find_frames_without_bias(meter: ValueMeter, rng: np.random.Generator, alone:
     Whether it is one head that answers `alone` is looked at on the way.
     """
     oracle = meter.oracle
-    meter = replace(meter, queries=orthonormal(oracle.dim, rng) if oracle.exact else leaning_queries(meter, rng))
+    meter = replace(meter, queries=orthonormal_frame(oracle.dim, rng) if oracle.exact else leaning_queries(meter, rng))
 
     def at(product: float) -> ValueMeter:
-        return meter.at(*split(product, oracle, meter.values))
+        return meter.at(*lever(product, oracle, meter.values))
 
     def pilot(product: float, count: int):
         return read_pilots(at(product), count, rng, alone)

@@ -15,7 +15,7 @@ from .._errors import NotIdentifiable
 from .._learned import Learned, Sampled
 from .._limits import information_limit
 from .._models import Attention
-from .._oracles import CERTAIN, Averaged, Narrow, Oracle, is_narrow
+from .._oracles import CERTAIN, Averaged, Narrow, Oracle
 from .key_bias import SCORE
 from .passes import (
     LearnAsPromised,
@@ -45,7 +45,7 @@ def learn_from_noise(
     accuracy: float | None,
 ) -> Learned:
     """One head from answers with noise that was not promised, by a learner for answers with a promise."""
-    quiet = Narrow(oracle) if is_narrow(oracle) else oracle
+    quiet = Narrow(oracle) if oracle.narrow else oracle
     if isinstance(quiet, Narrow) and not seen.fresh:
         found = learn_from_narrow(learn, quiet, rng, rank, accuracy)
     else:

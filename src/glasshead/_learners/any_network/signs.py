@@ -13,7 +13,7 @@ from ..._checks import check_front_laws, check_held_out_front_signs
 from ..._errors import NOT_FRONT_HEAD, Evidence, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
 from ..._limits import BITS, MOST, Goal
-from ..._meters import Crossings, Place, SignMatchingMeter, cone, orthonormal
+from ..._meters import Crossings, Place, SignMatchingMeter, cone, orthonormal_frame
 from ..._oracles import Oracle, Voting
 from .front import read_front
 
@@ -183,7 +183,7 @@ def check_at(there: Crossings, other: Place, learned: LearnedFront, ruler: Cross
 def learn_at_crossing(ruler: Crossings, place: Place, goal: Goal, known: dict) -> LearnedFront:
     """Key bias and W, checked on fresh queries; with more bits if those are not enough for the accuracy asked for."""
     oracle, rng, d = ruler.oracle, ruler.rng, ruler.oracle.dim
-    keys, queries = cone(ruler.normal, rng), orthonormal(d, rng)
+    keys, queries = cone(ruler.normal, rng), orthonormal_frame(d, rng)
     q, u = place.probes(FLICKER_PROBES, rng)
     ruler.find_flicker(q, np.linalg.norm(u, axis=1, keepdims=True) * keys.vectors[np.arange(FLICKER_PROBES) % d])
     meter = SignMatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa)

@@ -18,7 +18,7 @@ from ..._meters import (
     Place,
     Ruler,
     floor,
-    orthonormal,
+    orthonormal_frame,
     read_answer_noise,
     slope_step,
 )
@@ -76,7 +76,7 @@ def find_place(ruler: Ruler, place: Place, spread: float) -> tuple[Ruler, Place]
 def learn_at_place(ruler: Ruler, place: Place, goal: Goal, known: dict) -> LearnedFront:
     """Key bias and W, checked on fresh queries."""
     oracle, rng = ruler.oracle, ruler.rng
-    keys, queries = orthonormal(oracle.dim, rng), orthonormal(oracle.dim, rng)
+    keys, queries = orthonormal_frame(oracle.dim, rng), orthonormal_frame(oracle.dim, rng)
     distortion = oracle.eps_error if isinstance(oracle, Normalised) else 0.0
     meter = MatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa, distortion=distortion)
     learned = read_front(meter, rng, goal, known, residual=isinstance(ruler.curve, Copies))

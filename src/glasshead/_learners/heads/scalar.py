@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._checks import check_heads_everywhere, check_sum_laws, read_largest_change
+from ..._checks import Opening, check_heads_everywhere, check_sum_laws, read_largest_change
 from ..._errors import GlassheadError, NotConverged, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedMultiHead
 from ..._oracles import Oracle
@@ -17,12 +17,17 @@ ALIKE = "or some of them are too alike, too faint or too different in size to be
 
 
 def learn_sum(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle,
+    rng: np.random.Generator,
+    rank: int | None = None,
+    accuracy: float | None = None,
+    opening: Opening | None = None,
 ) -> LearnedMultiHead:
     """Every head, or the reason why not. One by one takes fewer queries; together takes heads that nothing isolates."""
+    before = opening.known if opening is not None and "v" in opening.known else None
     first: GlassheadError
     try:
-        found = learn_multi_head(oracle, rng, rank, accuracy)
+        found = learn_multi_head(oracle, rng, rank, accuracy, before)
         check = check_heads_everywhere(oracle, found, rng)
         if check.evidence is None:
             return replace(found, check=check)
@@ -34,7 +39,7 @@ def learn_sum(
     if not check_sum_laws(oracle, rng):
         raise nearly_cancelled(oracle, first, rng)
     try:
-        return learn_joint(oracle, rng, rank, accuracy)
+        return learn_joint(oracle, rng, rank, accuracy, before)
     except Silent:
         raise first from None
     except (NotConverged, TargetMismatch, np.linalg.LinAlgError) as error:

@@ -51,11 +51,12 @@ SURPLUS = 1.25  # questions for each unknown, where all are solved for at once
 
 
 def learn_joint(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None, before=None
 ) -> LearnedMultiHead:
-    """All heads of a sum of them, whatever their values and however many there are in so few dimensions."""
+    """All heads of a sum of them, whatever their values and however many there are in so few dimensions; `before` is
+    what was known of bias and v before."""
     oracle.stage = "reading the sum of all v"
-    box = open_box(oracle, rng)
+    box = open_box(oracle, rng, before)
     try:
         return first_that_fits(box, rng, rank, accuracy)
     except BudgetExceeded as error:
