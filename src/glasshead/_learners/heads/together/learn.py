@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...._checks import checked_heads
+from ...._checks import check_heads_everywhere
 from ...._errors import BudgetExceeded, GlassheadError, NotConverged, TargetMismatch
 from ...._learned import CONFIDENCE, LearnedMultiHead
 from ...._meters import Box, open_box
@@ -70,7 +70,7 @@ def first_that_fits(box: Box, rng: np.random.Generator, rank: int | None, accura
     for start in (few_in_a_plane, few_in_a_plane, on_a_circle, in_a_plane):
         try:
             found = learned(*start(box, rng), rng, rank, accuracy)
-            check = checked_heads(box.oracle, found, rng)
+            check = check_heads_everywhere(box.oracle, found, rng)
             if check.evidence is None:
                 return replace(found, check=check)
             failed = failed or NotConverged(f"heads that were found do not explain fresh answers ({check.evidence})")
