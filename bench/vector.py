@@ -12,7 +12,7 @@ import numpy as np
 from examples.minilm import minilm_layer
 
 import glasshead as gh
-from glasshead._checks.held_out import check_vector
+from glasshead._checks.held_out import check_held_out_vector
 from glasshead._learners.heads.vector.learn import learn_vector, learn_vector_attention
 from glasshead._learners.heads.vector.spaces import NeedsScalarRoute
 
@@ -92,7 +92,7 @@ def measure(box, learn, seed: int, **keywords) -> dict[str, Any]:
     found = learn(oracle, rng)
     if isinstance(found, NeedsScalarRoute):
         raise gh.NotConverged(found.reason)
-    check = check_vector(oracle, found, rng)
+    check = check_held_out_vector(oracle, found, rng)
     if check.evidence is not None:
         raise gh.TargetMismatch("held out", check.evidence)
     cost = {"queries": oracle.queries, "limit": found.limit, "seconds": round(perf_counter() - start, 1)}

@@ -8,4 +8,6 @@ for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM"):
 
 from jaxtyping import install_import_hook  # noqa: E402
 
-hook = install_import_hook("glasshead", "beartype.beartype")
+import tests.shapes  # noqa: E402, F401 (the hook finds it as an attribute)
+
+hook = install_import_hook("glasshead", "tests.shapes.check")

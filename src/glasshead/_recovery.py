@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ._models import load, save
+from ._models import Attention, FrontHead, MultiHead, Transformer, load, save
 
+Model = Attention | MultiHead | Transformer | FrontHead
 MODEL_FILE, RESULT_FILE = "model.safetensors", "recovery.json"
 
 
@@ -24,7 +25,7 @@ class Recovery:
     From signs v has norm 1 and `bound_v` is for that, `limit` is in bits, and an error is a value of the wrong sign.
     """
 
-    model: Any
+    model: Model
     family: str
     heads: int
     rank: int | tuple[int, ...]
@@ -45,7 +46,7 @@ class Recovery:
         """All fields, `model` as the name of its file in a saved folder."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"model": MODEL_FILE}
 
-    def save(self, folder: str | os.PathLike) -> Path:
+    def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write `model.safetensors` and `recovery.json` into `folder`, which is made if need be."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,7 +71,7 @@ class Recovery:
         return "\n".join(lines)
 
 
-def load_recovery(folder: str | os.PathLike) -> Recovery:
+def load_recovery(folder: str | os.PathLike[str]) -> Recovery:
     """Read back what `found.save(folder)` wrote."""
     path = Path(folder) / RESULT_FILE
     if not path.is_file():
@@ -79,7 +80,7 @@ def load_recovery(folder: str | os.PathLike) -> Recovery:
         )
     try:
         fields = json.loads(path.read_text())
-        rank = fields["rank"]
+        rank: int | list[int] = fields["rank"]
         fields |= {
             "rank": tuple(rank) if isinstance(rank, list) else rank,
             "model": load(path.parent / fields["model"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -14,7 +15,7 @@ from .._families import FAMILIES, resolve
 FORMAT, VERSION = "glasshead", 1
 
 
-def save(model, path: str | os.PathLike) -> Path:
+def save(model: Any, path: str | os.PathLike[str]) -> Path:
     """Write a glasshead model to `path`, whole or not at all.
 
     >>> gh.save(gh.Attention.random(8), "head.safetensors")  # doctest: +SKIP
@@ -36,7 +37,7 @@ def save(model, path: str | os.PathLike) -> Path:
     return path
 
 
-def load(path: str | os.PathLike):
+def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `gh.save` wrote; anything else is refused with the reason."""
     path = Path(path)
     if not path.is_file():

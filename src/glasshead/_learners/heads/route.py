@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._checks import Opening, check_combined, check_vector, held_out, held_out_heads
-from ..._errors import SAME, AccuracyUnreachable, BudgetExceeded, Evidence, GlassheadError, TargetMismatch
+from ..._checks import Opening, check_held_out, check_held_out_heads, check_held_out_outputs, check_held_out_vector
+from ..._errors import ASKED_AGAIN, AccuracyUnreachable, BudgetExceeded, Evidence, GlassheadError, TargetMismatch
 from ..._learned import HeldOut, Learned, LearnedCombined, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead, with_values
 from ..._oracles import OneNumber, Oracle
@@ -42,7 +42,7 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
         evidence = Evidence(law, query, "expected fresh scores to agree", str(unclear))
         raise TargetMismatch("the box is not a single attention head", evidence, unclear.best) from unclear
     except TargetMismatch as mismatch:
-        if mismatch.evidence is None or mismatch.evidence.law != SAME:
+        if mismatch.evidence is None or mismatch.evidence.law != ASKED_AGAIN:
             raise
         return learn_one(oracle, rng, rank, accuracy, opening)
     return learned if isinstance(learned, LearnedVector) else learn_one(oracle, rng, rank, accuracy, opening)
@@ -79,13 +79,13 @@ def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, re
 
 def check_head(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
     if isinstance(learned, LearnedVector):
-        return check_vector(oracle, learned, rng)
-    return held_out(oracle, learned, rng)
+        return check_held_out_vector(oracle, learned, rng)
+    return check_held_out(oracle, learned, rng)
 
 
 def check_heads(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
     if isinstance(learned, LearnedVector):
-        return check_vector(oracle, learned, rng)
+        return check_held_out_vector(oracle, learned, rng)
     if isinstance(learned, LearnedCombined):
-        return check_combined(oracle, learned, rng)
-    return learned.check or held_out_heads(OneNumber(oracle), learned, rng)
+        return check_held_out_outputs(oracle, learned, rng)
+    return learned.check or check_held_out_heads(OneNumber(oracle), learned, rng)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...._checks import checked_heads
+from ...._checks import check_heads_everywhere
 from ...._errors import BudgetExceeded, GlassheadError, NotConverged, TargetMismatch
 from ...._learned import CONFIDENCE, LearnedMultiHead
 from ...._linalg import random_rotation
@@ -64,7 +64,7 @@ def learn_from_starts(
                 failed.append(None)
                 continue
             found = learn_from_pairs(*start, rng, rank, accuracy)
-            check = checked_heads(box.oracle, found, rng)
+            check = check_heads_everywhere(box.oracle, found, rng)
             if check.evidence is None:
                 return replace(found, check=check)
             failed.append(NotConverged(f"heads that were found do not explain fresh answers ({check.evidence})"))
