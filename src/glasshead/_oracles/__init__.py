@@ -12,7 +12,6 @@ from .box import Answering as Answering
 from .box import SignOracle as SignOracle
 from .box import ValueOracle as ValueOracle
 from .box import as_oracle as as_oracle
-from .limits import AskedOnce as AskedOnce
 from .limits import Budgeted as Budgeted
 from .limits import Counted as Counted
 from .limits import Recorded as Recorded
