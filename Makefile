@@ -43,7 +43,7 @@ recorded: $(VENV)/.test  ## run the recorded boxes again and list what has chang
 lint: $(VENV)/.lint  ## style, types, and who may import whom
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python --project pyproject.toml
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(VENV)/.lint  ## let ruff tidy the code
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
