@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks.noise import Unpromised, measure_noise, round_number
+from glasshead._checks.noise import Unpromised, read_noise, round_number
 from glasshead._learners.passes import interval
 from glasshead._meters.reading import Values
 from glasshead._oracles import noise as noise_module
@@ -81,7 +81,7 @@ def test_noise_is_measured_cautiously(sigma, share):
         rng = np.random.default_rng(seed)
         noisy = lambda X, rng=rng: (y := target(X)) + (sigma + share * np.abs(y)) * rng.standard_normal(len(X))  # noqa: E731
         seen = Unpromised(Values(target.v, 0.0, 1.0), np.ones((1, 4)), fresh=True)
-        noise = measure_noise(gh.ValueOracle(noisy, dim=4, max_norm=100.0), seen)
+        noise = read_noise(gh.ValueOracle(noisy, dim=4, max_norm=100.0), seen)
         assert 0.7 * share <= noise.share <= 4 * share
         assert 0.7 * (sigma + share) <= noise.size <= 4 * (sigma + share)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import glasshead as gh
 from glasshead._checks.signs import SIGN_QUERIES as QUERIES
-from glasshead._checks.signs import held_out_signs
+from glasshead._checks.signs import check_held_out_signs
 from glasshead._learners.signs.learn import learn_sign_attention
 from glasshead._meters.bits import Unbounded, bisect, comparing_lengths, exponents
 from glasshead._meters.frame import cone
@@ -38,7 +38,7 @@ def learn(oracle, bits=None, rank=None, seed=0):
     """A head from signs, checked on fresh queries as `gh.recover` does."""
     rng = np.random.default_rng(seed)
     learned = learn_sign_attention(oracle, rng, rank, bits=bits)
-    assert held_out_signs(oracle, learned, rng).evidence is None
+    assert check_held_out_signs(oracle, learned, rng).evidence is None
     return learned
 
 
@@ -645,8 +645,8 @@ def test_the_check_sees_errors_just_above_the_bounds():
     nudge = rng.standard_normal((6, 6))
     wrong = gh.Attention(learned.model.W + 30 * learned.bound * nudge, learned.model.v)
     oracle = gh.SignOracle(target)
-    check = held_out_signs(oracle, replace(learned, model=wrong), rng)
+    check = check_held_out_signs(oracle, replace(learned, model=wrong), rng)
     assert check.evidence is not None
     assert 0 < check.residual < 1e-6
     assert oracle.queries == QUERIES
-    assert held_out_signs(oracle, learned, rng).evidence is None
+    assert check_held_out_signs(oracle, learned, rng).evidence is None

@@ -69,11 +69,11 @@ class Family:
         return f"expected value answers for family {self.name!r}: yes and no say too little; {self.otherwise}"
 
 
-HEAD = Method("_learners:learn_one", "_learners:check_head", "_checks:explained", "_limits:estimate")
-VECTOR_HEAD = Method("_learners:learn_one_vector", "_learners:check_head", "_checks:explained", "_limits:estimate")
+HEAD = Method("_learners:learn_one", "_learners:check_head", "_checks:find_promise", "_limits:estimate")
+VECTOR_HEAD = Method("_learners:learn_one_vector", "_learners:check_head", "_checks:find_promise", "_limits:estimate")
 HEADS = Method("_learners:learn_several", "_learners:check_heads")
 LAYER = Method("_learners:learn_several_vector", "_learners:check_heads")
-SIGNS = Method("_learners:learn_sign_attention", "_checks:held_out_signs", estimate="_limits:estimate")
+SIGNS = Method("_learners:learn_sign_attention", "_checks:check_held_out_signs", estimate="_limits:estimate")
 FRONT = Method("_learners:learn_any_network")
 
 FAMILIES = {
@@ -102,7 +102,7 @@ FAMILIES = {
             model="Transformer",
             plan="_plan:plan_transformer",
             what="a one-layer Transformer with one head",
-            methods={"value": Method("_learners:learn_transformer", "_checks:held_out")},
+            methods={"value": Method("_learners:learn_transformer", "_checks:check_held_out")},
             otherwise="family='any-network' reads W through the network",
             sizes=("width",),
         ),

@@ -28,13 +28,20 @@ class Predicting(Protocol):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """`residual` as in `gh.Recovery`; `evidence` where an answer differs by more than the bounds allow; in words, and
-    what a user should be warned of."""
+    """What fresh queries say of a result: all that is decided about it is decided from this.
 
-    residual: float
+    `residual` as in `gh.Recovery`, None where nothing could be compared; `evidence` where an answer is off by more than
+    is allowed; the check in words; what a user should be warned of; how many numbers an answer has.
+    """
+
+    residual: float | None
     evidence: Evidence | None
     words: str
     warning: str = ""
+    outputs: int = 1
+
+
+UNCHECKED = HeldOut(None, None, "not yet checked")
 
 
 ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
@@ -188,21 +195,6 @@ class LearnedTransformer:
         return information_limit(model.dim, self.rank, key_bias=model.has_key_bias) - model.dim + network
 
 
-@dataclass(frozen=True)
-class FrontCheck:
-    """`residual` as in `gh.Recovery`; `evidence` where two answers differ that must not; in words; how many numbers an
-    answer has."""
-
-    residual: float | None
-    evidence: Evidence | None
-    words: str
-    outputs: int
-    warning: str = ""
-
-
-UNCHECKED = FrontCheck(None, None, "not yet checked", 1)
-
-
 NORMS = {"layer": "a LayerNorm", "rms": "an RMSNorm"}
 
 
@@ -223,7 +215,7 @@ class LearnedFront:
     scale: float
     score_error: float
     bits: int = 1
-    check: FrontCheck = UNCHECKED
+    check: HeldOut = UNCHECKED
 
     bound_v = None  # there is no v
     needed = ""

@@ -15,8 +15,8 @@ from ._checks import Opening, law_token
 from ._errors import (
     ALL_HEADS,
     ANY_RANK,
+    ASKED_AGAIN,
     ONE_TOKEN,
-    SAME,
     STRAIGHT_RAYS,
     AccuracyUnreachable,
     GlassheadError,
@@ -163,7 +163,7 @@ RULES = (
     Rule("attention", lambda failure: failure.silent or failure.law == STRAIGHT_RAYS, find_cancelling),
     Rule("attention", lambda failure: failure.law == ONE_TOKEN, find_network),
     Rule("attention", lambda failure: failure.not_one, find_several),
-    Rule("multi-head", lambda failure: failure.law == SAME, lambda oracle, rng: ONE_HEAD),  # noise, to be averaged
+    Rule("multi-head", lambda failure: failure.law == ASKED_AGAIN, lambda oracle, rng: ONE_HEAD),  # noise
 )
 
 

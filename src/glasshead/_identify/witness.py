@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._models import Attention, MultiHead, with_values
-from .canonical import check_model, clusters, heads_of
+from .canonical import check_model, clusters, heads_in
 
 EQUAL = 1e-13  # relative: one W computed from two sets of factors
 
@@ -22,7 +22,7 @@ def witness(model, seed: int = 0):
     the parameters are unique up to the order of the heads, which does not count as a difference: `ValueError`.
     """
     check_model(model)
-    heads, rng = list(heads_of(model)), np.random.default_rng(seed)
+    heads, rng = list(heads_in(model)), np.random.default_rng(seed)
     changed = other_scores(heads, rng) or other_values(heads, rng)
     if changed is None:
         raise ValueError(

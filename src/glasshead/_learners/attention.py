@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._checks import Opening, Unpromised, check_laws, explained, read_opening
+from .._checks import Opening, Unpromised, check_head_laws, find_promise, read_opening
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import Learned
 from .._meters import HEADROOM, ValueMeter, Values, outputs_error
@@ -39,7 +39,7 @@ def learn_attention(
     try:
         found = learn_as_promised(oracle, rng, rank, accuracy, opening)
     except TargetMismatch as mismatch:
-        reason = explained(oracle, mismatch, rng)
+        reason = find_promise(oracle, mismatch, rng)
         if narrow or not oracle.narrow:
             reason.known = mismatch.known
             raise reason from None
@@ -63,7 +63,7 @@ def learn_as_promised(
         bias = opening.zero
         known |= {"v": v, "bias": bias}
         oracle.stage = "checking that it is a head"
-        noise = check_laws(oracle, values, opening.token, opening.first, rng)
+        noise = check_head_laws(oracle, values, opening.token, opening.first, rng)
         if noise is not None:
             return noise
         meter = find_frames(oracle, values, rng, known)

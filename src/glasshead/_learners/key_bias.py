@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._checks import FEWEST, check_mixture, mix
+from .._checks import MIXTURE_KEYS, check_mixture, mix_third_key
 from .._meters import (
     FINE_PILOTS,
     TARGET_LOGIT,
@@ -52,7 +52,7 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = Tru
 
     def pilot(rho: float, count: int):
         chosen = rho * keys.vectors[rng.permutation(len(keys))[:count]]
-        share = mix(chosen) if alone and len(chosen) >= FEWEST else 0.0
+        share = mix_third_key(chosen) if alone and len(chosen) >= MIXTURE_KEYS else 0.0
         interval = meter.read(zero, chosen[None])
         if share:
             check_mixture(meter, zero[0], chosen, share, interval)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from .._checks import Noise, Unpromised, measure_noise, refuse_noise
+from .._checks import Noise, Unpromised, read_noise, refuse_noise
 from .._errors import NotIdentifiable
 from .._learned import Learned, Sampled
 from .._limits import information_limit
@@ -49,7 +49,7 @@ def learn_from_noise(
     if isinstance(quiet, Narrow) and not seen.fresh:
         found = learn_from_narrow(learn, quiet, rng, rank, accuracy)
     else:
-        found = learn_from_fresh_noise(learn, quiet, measure_noise(quiet, seen), rng, rank, accuracy)
+        found = learn_from_fresh_noise(learn, quiet, read_noise(quiet, seen), rng, rank, accuracy)
     if isinstance(found, Unpromised):
         refuse_noise("noise that was not there when it was measured", found)
     return found

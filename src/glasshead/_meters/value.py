@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 from scipy.special import expit
 
-from .._errors import WEIGHT, Evidence, TargetMismatch
+from .._errors import WEIGHT_RANGE, Evidence, TargetMismatch
 from .._oracles import Oracle
 from .._types import Float
 from .frame import NO_FRAME, Frame
@@ -195,7 +195,7 @@ class ValueMeter(Meter):
     def _refuse(self, impossible, alpha, X) -> NoReturn:
         where = np.flatnonzero(impossible)[0]
         evidence = Evidence(
-            WEIGHT,
+            WEIGHT_RANGE,
             X[where],
             "expected an answer between those of its two tokens",
             f"one that asks for a weight of {alpha.reshape(-1)[where]:.6g}",

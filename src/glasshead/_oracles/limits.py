@@ -66,26 +66,6 @@ class Watched(Wrapper):
         return answers
 
 
-class AskedOnce(Wrapper):
-    """Answers the same batches in the same order, again and again, with what was answered the first time."""
-
-    def __init__(self, inner: Oracle):
-        super().__init__(inner)
-        self.seen: list[tuple[np.ndarray, np.ndarray]] = []
-        self.turn = 0
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        if self.turn == len(self.seen):
-            self.seen.append((X, np.asarray(self.inner(X))))
-        self.turn += 1
-        return self.seen[self.turn - 1][1]
-
-    @property
-    def largest(self) -> float:
-        """The largest number answered so far."""
-        return max(float(np.abs(answers).max()) for _, answers in self.seen)
-
-
 KEPT_NUMBERS = 2**23  # numbers, 64 MiB: what is asked first, very long tokens, is what says most about values
 ROWS = 2  # a sum of heads is learned from one and two tokens
 

@@ -8,7 +8,6 @@ from .._linalg import mean_zero
 from .._models import Norm
 from .._types import Float
 from .base import Oracle, Wrapper
-from .limits import AskedOnce
 
 
 class Antisymmetric(Wrapper):
@@ -53,23 +52,18 @@ class Combined(Wrapper):
 class OneOutput(Wrapper):
     """What one of several outputs has beyond its `bias`, which would drown it.
 
-    It is promised within `tolerance + rtol * |truth|`; rounding of the bias is left to allow for. With `drowned` the
-    output may consist of nothing but rounding of the others, and that of the largest answer is allowed for as well.
+    It is promised within `tolerance + rtol * |truth|`; rounding of the bias is left to allow for, and of numbers as
+    large as `others`, where the output may consist of nothing else.
     """
 
-    def __init__(self, inner: AskedOnce, output: int, bias: float, tolerance: float, rtol: float, drowned: bool):
+    def __init__(self, inner: Oracle, output: int, bias: float, tolerance: float, rtol: float, others: float = 0.0):
         super().__init__(inner)
-        self.once, self.output, self.bias, self.drowned = inner, output, bias, drowned
-        self.promised, self.rtol = tolerance, rtol
+        self.output, self.bias, self.rtol = output, bias, rtol
+        self.tolerance = tolerance + (self.roundoff + rtol) * abs(bias) + self.roundoff * others
 
     @property
     def exact(self) -> bool:
         return self.inner.exact
-
-    @property
-    def tolerance(self) -> float:  # type: ignore[override]  # it grows with the answers that were seen
-        others = self.once.largest if self.drowned else 0.0
-        return self.promised + (self.roundoff + self.rtol) * abs(self.bias) + self.roundoff * others
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         return self.inner(X)[:, self.output] - self.bias

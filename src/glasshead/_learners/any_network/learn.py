@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..._checks import holds_for_ordinary_tokens
+from ..._checks import check_ordinary_tokens
 from ..._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
 from ..._limits import Goal
@@ -61,7 +61,7 @@ def learn_through_norm(
     if found is not None:
         with suppress(NotIdentifiable, TargetMismatch):
             learned = learn_behind_norm(oracle, found, error, rng, goal, known)
-            if holds_for_ordinary_tokens(oracle, learned.model, rng):
+            if check_ordinary_tokens(oracle, learned.model, rng):
                 return learned
         # It only looked like a normalisation.
     return learn_front(oracle, rng, goal, known)

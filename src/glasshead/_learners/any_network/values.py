@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._checks import check_front_laws, held_out_front, sees_last_token
+from ..._checks import check_front_laws, check_held_out_front, check_last_token
 from ..._errors import TargetMismatch
 from ..._learned import LearnedFront
 from ..._limits import Goal
@@ -40,7 +40,7 @@ def learn_from_values(oracle: Oracle, rng: np.random.Generator, goal: Goal, know
     noisy = noise > SHOWS_NOISE * size
     ruler = Ruler(oracle, Copies(noisy), noise, slope_step(noise, size), rng)
     place = PlacePilots(ruler).find_first()
-    if not sees_last_token(ruler, place):
+    if not check_last_token(ruler, place):
         ruler = ruler.along(OneRow(noisy))
     best: LearnedFront | None = None
     for spread in QUERY_SPREADS:
@@ -80,4 +80,4 @@ def learn_at_place(ruler: Ruler, place: Place, goal: Goal, known: dict) -> Learn
     distortion = oracle.eps_error if isinstance(oracle, Normalised) else 0.0
     meter = MatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa, distortion=distortion)
     learned = read_front(meter, rng, goal, known, residual=isinstance(ruler.curve, Copies))
-    return replace(learned, check=held_out_front(oracle, learned, rng))
+    return replace(learned, check=check_held_out_front(oracle, learned, rng))

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._checks import Opening, check_combined, check_vector, held_out, held_out_heads
-from ..._errors import SAME, AccuracyUnreachable, BudgetExceeded, Evidence, GlassheadError, TargetMismatch
+from ..._checks import Opening, check_held_out, check_held_out_heads, check_held_out_outputs, check_held_out_vector
+from ..._errors import ASKED_AGAIN, AccuracyUnreachable, BudgetExceeded, Evidence, GlassheadError, TargetMismatch
 from ..._learned import HeldOut, Learned, LearnedCombined, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead, with_values
 from ..._oracles import OneNumber, Oracle
 from ..attention import learn_attention
 from .combination import learn_combined
 from .scalar import learn_sum
-from .vector import NeedsScalarRoute, learn_vector, learn_vector_attention
+from .vector import learn_vector, learn_vector_attention
 
 
 def in_rows(learned: LearnedMultiHead) -> LearnedMultiHead:
@@ -36,17 +36,16 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
     if not oracle.exact or accuracy is not None:
         return learn_one(oracle, rng, rank, accuracy, opening)
     try:
-        return learn_vector_attention(oracle, rng, rank, accuracy, opening)
-    except NeedsScalarRoute:
-        return learn_one(oracle, rng, rank, accuracy, opening)
+        learned = learn_vector_attention(oracle, rng, rank, accuracy, opening)
     except AccuracyUnreachable as unclear:
         law, query = "one set of scores explains all outputs", np.zeros((1, oracle.dim))
         evidence = Evidence(law, query, "expected fresh scores to agree", str(unclear))
         raise TargetMismatch("the box is not a single attention head", evidence, unclear.best) from unclear
     except TargetMismatch as mismatch:
-        if mismatch.evidence is None or mismatch.evidence.law != SAME:
+        if mismatch.evidence is None or mismatch.evidence.law != ASKED_AGAIN:
             raise
         return learn_one(oracle, rng, rank, accuracy, opening)
+    return learned if isinstance(learned, LearnedVector) else learn_one(oracle, rng, rank, accuracy, opening)
 
 
 def learn_several(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
@@ -59,16 +58,15 @@ def learn_several(oracle: Oracle, rng, rank: int | None, accuracy: float | None,
 def learn_several_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
     """Any number of heads from all outputs at once, or from one combination of them."""
     try:
-        return learn_vector(oracle, rng, rank, accuracy, opening)
-    except NeedsScalarRoute as reason:
-        return learn_otherwise(oracle, rng, rank, accuracy, reason)
-    except AccuracyUnreachable as reason:
+        learned = learn_vector(oracle, rng, rank, accuracy, opening)
+    except AccuracyUnreachable as error:
         if accuracy is not None:
             raise
-        return learn_otherwise(oracle, rng, rank, accuracy, reason)
+        return learn_otherwise(oracle, rng, rank, accuracy, str(error))
+    return learned if isinstance(learned, LearnedVector) else learn_otherwise(oracle, rng, rank, accuracy, str(learned))
 
 
-def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, reason: Exception) -> LearnedCombined:
+def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, reason: str) -> LearnedCombined:
     """What all outputs together do not show, for that `reason`, one combination of them may."""
     try:
         return learn_combined(oracle, rng, rank, accuracy)
@@ -81,13 +79,13 @@ def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, re
 
 def check_head(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
     if isinstance(learned, LearnedVector):
-        return check_vector(oracle, learned, rng)
-    return held_out(oracle, learned, rng)
+        return check_held_out_vector(oracle, learned, rng)
+    return check_held_out(oracle, learned, rng)
 
 
 def check_heads(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
     if isinstance(learned, LearnedVector):
-        return check_vector(oracle, learned, rng)
+        return check_held_out_vector(oracle, learned, rng)
     if isinstance(learned, LearnedCombined):
-        return check_combined(oracle, learned, rng)
-    return learned.check or held_out_heads(OneNumber(oracle), learned, rng)
+        return check_held_out_outputs(oracle, learned, rng)
+    return learned.check or check_held_out_heads(OneNumber(oracle), learned, rng)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._checks import Opening, checked_heads, could_be_heads, largest_change
+from ..._checks import Opening, check_heads_everywhere, check_sum_laws, read_largest_change
 from ..._errors import GlassheadError, NotConverged, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedMultiHead
 from ..._oracles import Oracle
 from .one_by_one import learn_multi_head
-from .together import Silent, learn_joint
+from .together import learn_joint
 
 ALIKE = "or some of them are too alike, too faint or too different in size to be told apart"
 
@@ -28,7 +28,7 @@ def learn_sum(
     first: GlassheadError
     try:
         found = learn_multi_head(oracle, rng, rank, accuracy, before)
-        check = checked_heads(oracle, found, rng)
+        check = check_heads_everywhere(oracle, found, rng)
         if check.evidence is None:
             return replace(found, check=check)
         first = TargetMismatch(not_heads("or its answers are less accurate than promised", rank), check.evidence, found)
@@ -36,12 +36,10 @@ def learn_sum(
         first = error
     except np.linalg.LinAlgError as error:  # heads that hide each other leave systems that say nothing
         first = NotConverged(f"heads cannot be told apart one by one: {error}")
-    if not could_be_heads(oracle, rng):
+    if not check_sum_laws(oracle, rng):
         raise nearly_cancelled(oracle, first, rng)
     try:
-        return learn_joint(oracle, rng, rank, accuracy, before)
-    except Silent:
-        raise first from None
+        solved = learn_joint(oracle, rng, rank, accuracy, before)
     except (NotConverged, TargetMismatch, np.linalg.LinAlgError) as error:
         if isinstance(first, NotIdentifiable):  # it is not: something was seen
             raise NotConverged(str(error)) from error
@@ -49,11 +47,14 @@ def learn_sum(
             first = TargetMismatch(not_heads(ALIKE, rank), first.evidence, first.best)
         first.add_note(f"Solving for all heads at once did not work either: {error}")
         raise first from error
+    if solved is None:
+        raise first
+    return solved
 
 
 def nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:
     """The same failure. Only where nothing was seen although there is something, laws are broken by rounding alone."""
-    change = largest_change(oracle, rng) if isinstance(failed, NotIdentifiable) else 0.0
+    change = read_largest_change(oracle, rng) if isinstance(failed, NotIdentifiable) else 0.0
     if change == 0:
         return failed
     return NotConverged(

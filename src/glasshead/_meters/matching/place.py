@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..._errors import NOT_THIS, OR_NOISY, Evidence, NotIdentifiable, TargetMismatch
+from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, NotIdentifiable, TargetMismatch
 from ..._types import Float
 from .match import Matched
 from .ruler import Ruler
@@ -150,7 +150,7 @@ class PlacePilots:
             "expected a shorter sequence with the same last token that is answered alike in all outputs",
             "agreement in one direction only, as from several heads with a network behind them",
         )
-        raise TargetMismatch(NOT_THIS, evidence)
+        raise TargetMismatch(NOT_FRONT_HEAD, evidence)
 
     def check_alive(self, q: np.ndarray, u: np.ndarray) -> bool:
         """Whether answers move at all along these probes."""
@@ -178,6 +178,6 @@ class PlacePilots:
             "none at any length",
         )
         return TargetMismatch(
-            f"{NOT_THIS}, {OR_NOISY}; for answers in steps, such as labels, use gh.SignOracle",
+            f"{NOT_FRONT_HEAD}, {OR_NOISY}; for answers in steps, such as labels, use gh.SignOracle",
             evidence,
         )

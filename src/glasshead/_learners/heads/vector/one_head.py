@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logit
 
+from ...._linalg import unit
 from ...._meters import Readout
 from ...._oracles import Oracle
-from .scale import Scale, unit, weighed
+from .scale import Scale, read_moved
 
-ROUNDED = 64.0  # roundings of the largest answer: what a line is missed by for no other reason
-ALIKE = 1e-6  # of the way that z alone moves answers: heads that differ by less come out as one in any case
-SHARE = 2.0**-10  # of the weight, where the logit of a share still has its digits
+LINE_ROUNDINGS = 64.0  # roundings of the largest answer: what a line is missed by for no other reason
+SAME_SCORES = 1e-6  # of the way that z alone moves answers: heads that differ by less come out as one in any case
+UNSATURATED = 2.0**-10  # of the weight, where the logit of a share still has its digits
 
 
 def check_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> bool:
@@ -25,16 +26,16 @@ def check_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.rando
     q = scale.last * unit(draws.standard_normal(oracle.dim))
     keys = scale.key * unit(draws.standard_normal((3, oracle.dim)))
     keys[2] = (keys[0] + keys[1]) / 2
-    moved, line = weighed(oracle, readout, q, keys), keys @ readout.map
+    moved, line = read_moved(oracle, readout, q, keys), keys @ readout.map
     length = np.linalg.norm(line, axis=1)
     largest = np.linalg.norm(readout.bias) + np.linalg.norm(readout.B, 2) * (scale.last + scale.key)
-    noise = ROUNDED * oracle.roundoff * largest / length
+    noise = LINE_ROUNDINGS * oracle.roundoff * largest / length
     share = np.sum(moved * line, axis=1) / length**2
     across = np.linalg.norm(moved - share[:, None] * line, axis=1) / length
-    if np.any(across > ALIKE + noise):
+    if np.any(across > SAME_SCORES + noise):
         return False
-    if np.any(np.minimum(share, 1 - share) < SHARE):
+    if np.any(np.minimum(share, 1 - share) < UNSATURATED):
         return True  # saturated: what follows will tell
     s = logit(share)
-    blur = (ALIKE + noise) / (share * (1 - share))
+    blur = (SAME_SCORES + noise) / (share * (1 - share))
     return bool(abs(s[2] - (s[0] + s[1]) / 2) <= blur[2] + (blur[0] + blur[1]) / 2)
