@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,19 @@ from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
 from ._learned import LearnedMultiHead
 from ._limits import fewest, information_limit
 from ._models import Norm
-from ._oracles import Budgeted, Counted, Flat, Oracle, Watched, as_oracle, bar
+from ._oracles import Answering, Budgeted, Counted, Flat, Oracle, Watched, as_oracle, bar
 from ._plan import plan
 from ._recognise import NO_GUESS, Failure, find_families, find_next
 from ._recovery import Recovery
+from ._types import no_type_check
 from ._validate import positive, whole
 
 CHECKS = {"value": QUERIES, "sign": SIGN_QUERIES}
 
 
-def check_arguments(oracle: Oracle, family, rank, accuracy, budget, journal, seed, progress) -> None:
+def check_arguments(
+    oracle: Oracle, family: Any, rank: Any, accuracy: Any, budget: Any, journal: Any, seed: Any, progress: Any
+) -> None:
     dim = oracle.dim
     declared = named(family)
     if declared is not None and (refusal := declared.refusal(oracle.answers)) is not None:
@@ -43,7 +47,7 @@ def check_arguments(oracle: Oracle, family, rank, accuracy, budget, journal, see
         check_budget(whole(budget, "budget", least=1), oracle, rank, accuracy)
 
 
-def check_norm(norm, family: str) -> None:
+def check_norm(norm: Any, family: str) -> None:
     if isinstance(norm, str) and norm == "auto":
         return
     if norm is not None and not isinstance(norm, Norm):
@@ -55,7 +59,7 @@ def check_norm(norm, family: str) -> None:
         )
 
 
-def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy) -> None:
+def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy: float | None) -> None:
     """Refuse at once what cannot suffice. With the rank unknown that is less than a head of rank one takes."""
     parameters = information_limit(oracle.dim, rank or 1)
     least = fewest(oracle.answers, parameters, accuracy) + CHECKS[oracle.answers]
@@ -73,8 +77,18 @@ Progress = Callable[[int, int, str], None]
 CALLER = 4  # calls up from where a family is attempted: that of `recover`
 
 
+@no_type_check
 def recover(
-    oracle, *, family="auto", rank=None, accuracy=None, budget=None, journal=None, norm="auto", seed=0, progress=None
+    oracle: Oracle | Answering,
+    *,
+    family: str = "auto",
+    rank: int | None = None,
+    accuracy: float | None = None,
+    budget: int | None = None,
+    journal: str | PathLike[str] | None = None,
+    norm: Norm | str | None = "auto",
+    seed: int = 0,
+    progress: Progress | bool | None = None,
 ) -> Recovery:
     """Recover the model behind `oracle` from queries alone.
 
@@ -241,12 +255,13 @@ def better(oracle: Oracle, accuracy: float | None, bound: float | None) -> str:
 
 def summary(learned: Any, queries: int, check: Any, seen: str = "") -> Recovery:
     checked = "not yet checked" if check is None else check.words
-    ranks: tuple[int, ...] | None = learned.rank if isinstance(learned.rank, tuple) else None
+    rank: int | tuple[int, ...] = learned.rank
+    ranks = rank if isinstance(rank, tuple) else None
     return Recovery(
         model=learned.model,
         family=learned.model.family,
         heads=1 if ranks is None else len(ranks),
-        rank=ranks[0] if ranks is not None and len(ranks) == 1 else learned.rank,
+        rank=ranks[0] if ranks is not None and len(ranks) == 1 else rank,
         queries=queries,
         limit=learned.limit,
         bound=learned.bound,
