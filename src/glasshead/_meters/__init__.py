@@ -19,8 +19,9 @@ from .frame import squeezed as squeezed
 from .halfspace import Halfspace as Halfspace
 from .halfspace import value_rounding as value_rounding
 from .head_sum import SAFETY as SAFETY
-from .head_sum import HeadSum as HeadSum
+from .head_sum import SINGLE as SINGLE
 from .head_sum import HeadValues as HeadValues
+from .head_sum import SumOfHeads as SumOfHeads
 from .head_sum import ValueSpace as ValueSpace
 from .head_sum import read_head_sum as read_head_sum
 from .head_sum import value_space as value_space

@@ -27,7 +27,7 @@ SAFETY = 4.0  # times the usual rounding error of a dot product: nothing here is
 
 
 @dataclass(frozen=True)
-class HeadSum:
+class SumOfHeads:
     """The box, its bias and the sum of all v. `v_norm` is the length of all v together, once these are known.
 
     A head that takes the mean of the tokens is left out of all of it once it is found: `mean` is its v, `unsure` how
@@ -66,7 +66,7 @@ class HeadSum:
             answers = answers - (last + copies / (copies + 1) * sent) @ self.mean
         return sent, answers
 
-    def without_mean_head(self, mean: Float[np.ndarray, " d"], mean_error: float) -> HeadSum:
+    def without_mean_head(self, mean: Float[np.ndarray, " d"], mean_error: float) -> SumOfHeads:
         """The box less a head that takes the mean, with this v."""
         return replace(self, total=self.total - mean, mean=mean, mean_error=mean_error)
 
@@ -91,16 +91,16 @@ class HeadSum:
         return np.asarray(promise + u * (size + abs(self.bias)) + self.mean_error * z)
 
 
-def read_head_sum(oracle: Oracle, rng: np.random.Generator, known: Mapping[str, Any] | None = None) -> HeadSum:
+def read_head_sum(oracle: Oracle, rng: np.random.Generator, known: Mapping[str, Any] | None = None) -> SumOfHeads:
     """The bias from the zero token, the sum of all v from d long ones: d + 1 queries, or none where both are `known`,
     as `bias` and `v`, from an attempt at reading one head."""
     d, reach, frame = oracle.dim, oracle.reach / 2, random_rotation(oracle.dim, rng)
     if known and np.ndim(known["v"]) == 1:
-        return HeadSum(oracle, float(known["bias"]), known["v"])
+        return SumOfHeads(oracle, float(known["bias"]), known["v"])
     zero = np.asarray(oracle(np.zeros((1, 1, d))))
     if zero.ndim != 1:
         raise ValueError(f"expected one number per answer, got answers of shape {zero.shape[1:]}")
-    box = HeadSum(oracle, float(zero[0]), np.zeros(d))
+    box = SumOfHeads(oracle, float(zero[0]), np.zeros(d))
     tokens = box.as_sent(reach * frame)
     answers = oracle(tokens[:, None]) - zero[0]
     if oracle.roundoff >= NARROW:
@@ -113,7 +113,7 @@ def read_head_sum(oracle: Oracle, rng: np.random.Generator, known: Mapping[str, 
     total = np.linalg.solve(tokens / reach, answers / reach)
     if not np.isfinite(total).all():
         raise NotIdentifiable("the sum of all v is not finite")
-    return HeadSum(oracle, float(zero[0]), total)
+    return SumOfHeads(oracle, float(zero[0]), total)
 
 
 @dataclass(frozen=True)

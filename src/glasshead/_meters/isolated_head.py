@@ -17,7 +17,7 @@ from .._linalg import random_rotation
 from .._oracles import Oracle
 from .._types import Float
 from .frame import Frame, cone
-from .head_sum import SAFETY, HeadSum, ValueSpace
+from .head_sum import SAFETY, SumOfHeads, ValueSpace
 from .meter import GROWTH, Meter, Scores
 from .reading import TARGET_LOGIT, Interval, logit, read_logits
 from .value import BLOCK_BYTES, GOOD_ENOUGH
@@ -54,7 +54,7 @@ def query_tokens(x: Float[np.ndarray, "n e"], kappa: float) -> tuple[Float[np.nd
 class IsolatedHead(Meter):
     """Measures scores of head `h` with keys that no other head answers to, of length `rho` over sqrt(m)."""
 
-    box: HeadSum
+    box: SumOfHeads
     space: ValueSpace
     h: int
     keys: Frame
@@ -142,7 +142,7 @@ class IsolatedHead(Meter):
         self.box.refuse("the box is not a sum of attention heads that can be told apart", evidence)
 
 
-def isolated_meter(box: HeadSum, space: ValueSpace, h: int, rng: np.random.Generator) -> IsolatedHead:
+def isolated_meter(box: SumOfHeads, space: ValueSpace, h: int, rng: np.random.Generator) -> IsolatedHead:
     """The meter of head h, its scales still to be found."""
     m = box.dim - len(space.values) + 1
     keys, asked = cone(np.eye(m)[0], rng), query_directions(box.dim, m, rng)

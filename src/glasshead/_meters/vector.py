@@ -126,7 +126,7 @@ def least_singular(D: np.ndarray) -> float:
 SATURATED_SHRINK, SATURATED_ROUNDS = 4.0, 8  # tokens that saturate are sent again, shorter, at most so often
 # Of the tokens that a head can just tell apart, how many to send: in float64, and with fewer digits.
 SHARE_DOUBLE, SHARE_NARROW = 0.875, 0.5
-LOST_WEIGHT = 3e-3  # of an even share 1/(n + 1): a smaller weight has lost digits to the others
+LEAST_WEIGHT = 3e-3  # of an even share 1/(n + 1): a smaller weight has lost digits to the others
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class VectorMeter:
         factor = max(1.0, float(np.linalg.norm(D, axis=1).max()) / longest)
         for _ in range(SATURATED_ROUNDS):
             weights = self.read_weights(last[left], D / factor)
-            good = weights.min(axis=(1, 2)) > LOST_WEIGHT / (len(D) + 1)
+            good = weights.min(axis=(1, 2)) > LEAST_WEIGHT / (len(D) + 1)
             logs = np.log(weights[good])
             scores[left[good]] = factor * (logs[:, :, :-1] - logs[:, :, -1:])
             left, factor = left[~good], factor * SATURATED_SHRINK
@@ -195,7 +195,7 @@ class VectorMeter:
         return self.refuse(last[left[0]], D / factor)
 
     def refuse(self, x: np.ndarray, D: np.ndarray) -> NoReturn:
-        if self.noise(D, float(np.linalg.norm(x))).max() > LOST_WEIGHT:
+        if self.noise(D, float(np.linalg.norm(x))).max() > LEAST_WEIGHT:
             raise AccuracyUnreachable("the box's numbers have too few digits to read its attention weights")
         query = np.concatenate([x + D, x[None]])
         law = "an attention weight lies between 0 and 1"

@@ -13,12 +13,13 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import expit
 
+from ...._meters import SINGLE
 from ...._models import MultiHead
 from ...._oracles import Oracle, Recorded
 from ...._types import Float
 from .outputs import OutputSizes
 
-ANSWER_ROUNDINGS = 4.0
+EQUATION_ROUNDINGS = 4.0
 # Roundings that a score is usually off by: answers that do not depend on scores are worth that much more.
 SCORE_ROUNDINGS = 2.0**10
 SCORE_UNSURE = 1e-3  # of a score's size: heads further off are no recovery. One so close to 0 may have the other sign
@@ -34,7 +35,7 @@ class Equations:
 
 def noise_unit(oracle: Oracle) -> float:
     """The relative error of an answer."""
-    return oracle.rtol + ANSWER_ROUNDINGS * float(np.sqrt(oracle.dim)) * oracle.roundoff
+    return oracle.rtol + EQUATION_ROUNDINGS * float(np.sqrt(oracle.dim)) * oracle.roundoff
 
 
 def constant_noise(oracle: Oracle, sizes: OutputSizes) -> float:
@@ -77,7 +78,6 @@ KEYS_AT_ONCE = 2**20  # numbers of keys made at a time
 FRESH_PER_UNKNOWN, FRESH_SPARE = 1.25, 8  # fresh queries for each unknown that is known worse, and beyond
 FRESH_ROUNDS = 3
 CANDIDATES = 4  # drawn for each query asked; the least noisy are sent
-SINGLE = 2.0**-24
 FRESH_SHARE = 0.25  # of the longest token
 
 

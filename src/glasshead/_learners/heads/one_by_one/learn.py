@@ -15,7 +15,7 @@ from ...._errors import BudgetExceeded, NotConverged, TargetMismatch
 from ...._learned import CONFIDENCE, LearnedMultiHead
 from ...._limits import still_needed
 from ...._linalg import factored_svd
-from ...._meters import HeadSum, HeadValues, IsolatedHead, ValueSpace, read_head_sum
+from ...._meters import HeadValues, IsolatedHead, SumOfHeads, ValueSpace, read_head_sum
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
 from ..saturated import NoSigns, find_circle, read_head_values, read_without_mean
@@ -91,15 +91,15 @@ def learn_on_circles(
                 break  # another circle shows no more heads: what was taken for one head is none
             heads = len(values)
             known |= {"v": values.v, "W": {}}
-            return learn_from_values(box, values, rng, rank, accuracy, known)
+            return learn_with_values(box, values, rng, rank, accuracy, known)
         except TargetMismatch as error:
             failed = error
     assert failed is not None
     raise failed
 
 
-def learn_from_values(
-    box: HeadSum, values: HeadValues, rng, rank: int | None, accuracy: float | None, known: dict
+def learn_with_values(
+    box: SumOfHeads, values: HeadValues, rng, rank: int | None, accuracy: float | None, known: dict
 ) -> LearnedMultiHead:
     if len(values) == 0:
         return mean_alone(box)
@@ -115,12 +115,12 @@ def learn_from_values(
     return replace(from_factors(box, space, parts, factors), accuracy=accuracy)
 
 
-def values_norm(box: HeadSum, values: HeadValues) -> float:
+def values_norm(box: SumOfHeads, values: HeadValues) -> float:
     mean = 0.0 if box.mean is None else float(np.linalg.norm(box.mean))
     return float(np.hypot(np.linalg.norm(values.v), mean))
 
 
-def from_factors(box: HeadSum, space: ValueSpace, parts: list[ProjectedHead], factors: list) -> LearnedMultiHead:
+def from_factors(box: SumOfHeads, space: ValueSpace, parts: list[ProjectedHead], factors: list) -> LearnedMultiHead:
     made = [
         head_from(left, rows, part.meter, v)
         for (left, rows), part, v in zip(factors, parts, space.values.v, strict=True)
@@ -133,7 +133,7 @@ def from_factors(box: HeadSum, space: ValueSpace, parts: list[ProjectedHead], fa
     return LearnedMultiHead(MultiHead(heads, bias=box.bias), ranks, confidence, said)
 
 
-def mean_alone(box: HeadSum) -> LearnedMultiHead:
+def mean_alone(box: SumOfHeads) -> LearnedMultiHead:
     """The box of one head that takes the mean: its v is the sum of all v, which is known best."""
     assert box.mean is not None
     model = MultiHead([mean_head(box.total + box.mean)], bias=box.bias)

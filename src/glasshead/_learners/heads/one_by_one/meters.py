@@ -22,10 +22,10 @@ from ...._meters import (
     SATURATED,
     TARGET_LOGIT,
     AlwaysSaturated,
-    HeadSum,
     HeadValues,
     Interval,
     IsolatedHead,
+    SumOfHeads,
     ValueSpace,
     find_logit_scale,
     isolated_meter,
@@ -36,7 +36,7 @@ from ..saturated import Saturated, random_unit
 from .steering import least_distance
 
 
-def find_meters(box: HeadSum, values: HeadValues, rng: np.random.Generator) -> tuple[ValueSpace, list[IsolatedHead]]:
+def find_meters(box: SumOfHeads, values: HeadValues, rng: np.random.Generator) -> tuple[ValueSpace, list[IsolatedHead]]:
     """A meter for every head, at its scale; where it pays, after another look at the values."""
     space, sizes, meters = value_space(values), ScoreSizes(1.0, 1.0), []
     for h in range(len(values)):
@@ -186,7 +186,7 @@ def expected_error(space: ValueSpace) -> Float[np.ndarray, " H"]:
     return W_PER_V * space.crosstalk / space.gains
 
 
-def refuse_faint(box: HeadSum, space: ValueSpace) -> None:
+def refuse_faint(box: SumOfHeads, space: ValueSpace) -> None:
     """Refuses a head that the box's digits say too little about: no check on answers would notice."""
     worst = expected_error(space)
     if worst.max() > FAINTEST:
@@ -199,7 +199,7 @@ def refuse_faint(box: HeadSum, space: ValueSpace) -> None:
 
 
 def read_values_again(
-    box: HeadSum, space: ValueSpace, meters: list[IsolatedHead], rng: np.random.Generator
+    box: SumOfHeads, space: ValueSpace, meters: list[IsolatedHead], rng: np.random.Generator
 ) -> HeadValues:
     """The values, read again at one query token, where that worked."""
     box.oracle.stage = "reading v again"

@@ -49,10 +49,10 @@ def read_projected(
         U, inner, seen = extended(U, inner, seen)
     else:
         seen = read_in_span(meter, U, x, rng)
-    return ProjectedHead(meter, U, inner @ meter.asked.lift.T + without_bias(seen, inner[:, 0], x), found.confidence)
+    return ProjectedHead(meter, U, inner @ meter.asked.lift.T + less_key_bias(seen, inner[:, 0], x), found.confidence)
 
 
-def without_bias(seen: np.ndarray, bias: np.ndarray, x: np.ndarray) -> np.ndarray:
+def less_key_bias(seen: np.ndarray, bias: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The other directions were asked with some of the key bias, which is known: what they say of W alone."""
     beta = x[:, -1]
     alone = np.sqrt(1 - beta**2)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ...._errors import NotConverged
-from ...._meters import HeadSum, ValueSpace, cone
+from ...._meters import SumOfHeads, ValueSpace, cone
 from ...._types import Float
 from .projection import ProjectedHead
 
@@ -91,7 +91,9 @@ class SteeredQuery:
 class SteeredReading:
     """Reads head h along the other heads' values, given what the isolated keys said about all of them."""
 
-    def __init__(self, box: HeadSum, space: ValueSpace, parts: list[ProjectedHead], h: int, rng: np.random.Generator):
+    def __init__(
+        self, box: SumOfHeads, space: ValueSpace, parts: list[ProjectedHead], h: int, rng: np.random.Generator
+    ):
         self.box, self.space, self.parts, self.h, self.rng = box, space, parts, h, rng
         self.basis = space.others(h)
         self.v = space.values.v[h]
@@ -159,7 +161,7 @@ UNEXPLAINED = 1.0  # times the square root of the roundoff, of the matrix: what 
 
 
 def read_completed(
-    box: HeadSum, space: ValueSpace, parts: list[ProjectedHead], h: int, rng: np.random.Generator, enough: float
+    box: SumOfHeads, space: ValueSpace, parts: list[ProjectedHead], h: int, rng: np.random.Generator, enough: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """`[kappa W, key_bias]` of head h as two factors; what is smaller than `enough` does not matter."""
     part, alone = parts[h], space.complement(h)

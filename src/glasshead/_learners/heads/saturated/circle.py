@@ -17,7 +17,7 @@ import numpy as np
 
 from ...._errors import Evidence
 from ...._linalg import random_rotation
-from ...._meters import SAFETY, HeadSum
+from ...._meters import SAFETY, SumOfHeads
 from ...._types import Float
 
 KEY_SHARE = 1 / 16  # of the longest token, the keys' length: chords reach several times further
@@ -27,7 +27,7 @@ QUERY_RATIO = 2.0  # the query token's length, over that of the keys, at most
 class Saturated:
     """F at one query token q, per unit of the keys' length. Remembers the largest value seen: errors go with it."""
 
-    def __init__(self, box: HeadSum, q: Float[np.ndarray, " d"], share: float = KEY_SHARE):
+    def __init__(self, box: SumOfHeads, q: Float[np.ndarray, " d"], share: float = KEY_SHARE):
         self.box = box
         self.length = box.oracle.reach * share
         self.q = q * min(1.0, QUERY_RATIO * self.length / float(np.linalg.norm(q)))

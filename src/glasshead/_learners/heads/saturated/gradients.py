@@ -18,8 +18,8 @@ from ...._linalg import random_rotation
 from ...._types import Float
 from .circle import Bracket, KeyCircle, Piece, Saturated
 
-WIDE = 0.5  # of the key's length, the distance to the cell's ends along a line
-MOVES = 2, 12  # the fewest and the most; in between they cost about half of what reading a slope does
+WIDE_CELL = 0.5  # of the key's length, the distance to the cell's ends along a line
+CELL_MOVES = 2, 12  # the fewest and the most; in between they cost about half of what reading a slope does
 DIMS_PER_MOVE = 16
 GROW = 4.0  # how much further the next point of the line is
 LINE_END = 1.0
@@ -40,9 +40,9 @@ class CellPoint:
 
 def find_interior(saturated: Saturated, point: CellPoint, rng: np.random.Generator) -> CellPoint:
     """A point well inside the same cell: a few moves along random lines."""
-    fewest, most = MOVES
+    fewest, most = CELL_MOVES
     for _ in range(min(most, max(fewest, len(point.z) // DIMS_PER_MOVE))):
-        if point.radius >= WIDE:
+        if point.radius >= WIDE_CELL:
             break
         point = find_midpoint(saturated, point, rng)
     return point

@@ -14,13 +14,13 @@ import numpy as np
 
 from ...._errors import GlassheadError, NotConverged, NotIdentifiable, TargetMismatch
 from ...._linalg import random_rotation
-from ...._meters import HeadSum, HeadValues
+from ...._meters import HeadValues, SumOfHeads
 from ...._oracles import REACH
 from ...._types import Float
 from .circle import Bracket, KeyCircle, Saturated, find_jumps
 from .gradients import CellPoint, arcs, random_units, read_arc_point, read_gradients, relative_width
 
-MOST_CIRCLES = 4  # at most
+CIRCLES_TRIED = 4  # at most
 QUERY_LENGTHS = 1.0, 2.0**10, 2.0**20  # of query tokens
 # Further circles where tokens may not be that long: heads are smeared out, which hurts more on some than on others.
 MORE_CIRCLES = 3
@@ -32,7 +32,7 @@ SIGN_OFF, NO_SIGN = 1e-3, 0.3
 
 
 def read_head_values(
-    box: HeadSum, circle: KeyCircle, jumps: list[Bracket], rng: np.random.Generator
+    box: SumOfHeads, circle: KeyCircle, jumps: list[Bracket], rng: np.random.Generator
 ) -> HeadValues | NoSigns:
     """v of every head that jumps on the circle: d queries per head, and a few dozen more.
 
@@ -49,11 +49,11 @@ def read_head_values(
     return signed(box, np.diff(g, axis=0), np.hypot(errors[:-1], errors[1:]))
 
 
-def find_circle(box: HeadSum, rng: np.random.Generator) -> tuple[KeyCircle, list[Bracket]]:
+def find_circle(box: SumOfHeads, rng: np.random.Generator) -> tuple[KeyCircle, list[Bracket]]:
     """The circle with the most jumps, and of those the one whose narrowest arc is widest."""
     box.oracle.stage = "counting heads"
     best: tuple[KeyCircle, list[Bracket]] | None = None
-    for _ in range(MOST_CIRCLES):
+    for _ in range(CIRCLES_TRIED):
         circle, jumps = find_saturated_circle(box, rng)
         if best is None or circle_quality(jumps) > circle_quality(best[1]):
             best = circle, jumps
@@ -63,7 +63,7 @@ def find_circle(box: HeadSum, rng: np.random.Generator) -> tuple[KeyCircle, list
     return best
 
 
-def find_saturated_circle(box: HeadSum, rng: np.random.Generator) -> tuple[KeyCircle, list[Bracket]]:
+def find_saturated_circle(box: SumOfHeads, rng: np.random.Generator) -> tuple[KeyCircle, list[Bracket]]:
     """A circle and its jumps; with longer query tokens where keys alone are not long enough to saturate."""
     failed: GlassheadError | None = None
     again = 0 if box.oracle.max_norm is None else MORE_CIRCLES
@@ -89,7 +89,7 @@ def random_unit(dim: int, rng: np.random.Generator) -> np.ndarray:
     return g / np.linalg.norm(g)
 
 
-def signed(box: HeadSum, changes: np.ndarray, errors: np.ndarray) -> HeadValues | NoSigns:
+def signed(box: SumOfHeads, changes: np.ndarray, errors: np.ndarray) -> HeadValues | NoSigns:
     """`sum_h s_h changes_h = total` with signs s_h: anything else is no sum of heads that each jump once."""
     size = np.linalg.norm(changes, axis=1)
     if len(changes) > box.dim:
@@ -102,7 +102,7 @@ def signed(box: HeadSum, changes: np.ndarray, errors: np.ndarray) -> HeadValues 
     return HeadValues(np.sign(coefficients)[:, None] * changes, errors)
 
 
-def refuse_unless_mean(box: HeadSum, error: float) -> None:
+def refuse_unless_mean(box: SumOfHeads, error: float) -> None:
     """Where no head jumps, one that takes the mean has to explain everything."""
     if box.mean is not None and np.linalg.norm(box.total) <= MEAN_PLAUSIBLE * error:
         return
@@ -144,7 +144,7 @@ MEAN_TRIES = 2
 MEAN_CLEAR = 4.0  # times the error: less is no head
 
 
-def read_without_mean(circle: KeyCircle, jumps: list[Bracket], rng: np.random.Generator) -> HeadSum:
+def read_without_mean(circle: KeyCircle, jumps: list[Bracket], rng: np.random.Generator) -> SumOfHeads:
     """The box less a head that takes the mean, where copies of one key show one and it is the same wherever it is
     looked
     for; else the box itself."""
@@ -172,7 +172,7 @@ def find_copy_effect(circle: KeyCircle, jumps: list[Bracket]) -> bool:
     return bool(abs(y[0] - point.y) > (point.growth + 1) * saturated.noise)
 
 
-def read_mean(box: HeadSum, length: float, rng: np.random.Generator) -> tuple[Float[np.ndarray, " d"], float] | None:
+def read_mean(box: SumOfHeads, length: float, rng: np.random.Generator) -> tuple[Float[np.ndarray, " d"], float] | None:
     """v of the mean, from a query token of that length at most, and how far a unit key may see it off.
 
     None if the longest query token has it otherwise, where a head shows whose W is so small that it passed for 0, or if

@@ -23,7 +23,7 @@ from .tolerances import ANSWER_ERRORS, IN_SPAN, LARGEST_GATE, PROPORTIONAL, SMAL
 
 HYPERPLANE_TRIES = 4000
 OFF_SCORE = 8.0  # the score of the others: what is left of them is known well enough
-LONGEST_POINT = 1e4  # the longest such point, over the length at which the head's score would be 1
+FARTHEST_POINT = 1e4  # the longest such point, over the length at which the head's score would be 1
 
 
 def hyperplane_points(pairs: Pairs, reach: float, rng: np.random.Generator) -> Float[np.ndarray, "H d"]:
@@ -42,7 +42,7 @@ def hyperplane_point(pairs: Pairs, h: int, reach: float, rng: np.random.Generato
     across = np.linalg.norm(pairs.K - np.outer(pairs.K @ own, own), axis=1)
     others = across > PROPORTIONAL * np.linalg.norm(pairs.K, axis=1)
     least = np.abs(Z @ pairs.K[others].T).min(axis=1, initial=np.inf)
-    length = np.minimum(np.minimum(OFF_SCORE / least, reach), LONGEST_POINT / size) + 1 / size
+    length = np.minimum(np.minimum(OFF_SCORE / least, reach), FARTHEST_POINT / size) + 1 / size
     values = np.abs(Z @ pairs.V.T)
     mixed = values.sum(axis=1) / np.maximum(values[:, h], np.finfo(float).tiny)
     best = int(np.argmin(mixed * (length * size) ** 2))
@@ -122,7 +122,7 @@ SMALL_CHANGE = 0.3  # a smaller one doubles the step
 STEP_DOWN, STEP_UP = 3.0, 2.0
 COLUMN_TRIES = 24
 WEAK_DIRECTION = 0.03  # of the largest singular value: a direction that columns hardly show
-SPARE_COLUMNS = 3  # more that are read then
+COLUMNS_BEYOND = 3  # more that are read then
 
 
 class ColumnReader:
@@ -180,4 +180,4 @@ class ColumnReader:
         if self.rank is not None and columns.shape[1] >= self.rank:  # then none is needed to tell
             rank, spare = min(rank, self.rank), columns.shape[1] - self.rank + 1
         weak = rank > 0 and s[rank - 1] < WEAK_DIRECTION * s[0]
-        return U[:, :rank] if spare > SPARE_COLUMNS or (spare > 0 and not weak) else known
+        return U[:, :rank] if spare > COLUMNS_BEYOND or (spare > 0 and not weak) else known

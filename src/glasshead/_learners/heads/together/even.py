@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...._meters import SAFETY, HeadSum
+from ...._meters import SAFETY, SumOfHeads
 from ...._types import Float
 from .pairs import SPREAD, Pairs, keys_around
 from .tolerances import ANSWER_ERRORS, FOUND
@@ -21,7 +21,7 @@ from .tolerances import ANSWER_ERRORS, FOUND
 class EvenPart:
     """G of the box at one query token. `gain` is how much heads usually answer per length of a saturating key."""
 
-    box: HeadSum
+    box: SumOfHeads
     q: Float[np.ndarray, " d"]
     gain: float
 
@@ -44,12 +44,12 @@ LOOK_KEYS = 8  # keys, at each length
 # The range of the share of an answer that is not doubled with the key: 0 where heads saturate, 1/2 where G is
 # quadratic.
 CURVATURE = 0.14, 0.28
-LENGTH_STEPS = 24
+LENGTH_HALVINGS = 24
 # The length of the query token, over that of keys: a short one is better, but needs longer keys.
 QUERY_SHARES = 0.5, 4.0
 SHORT_ENOUGH = 0.1  # of the longest keys: beyond, heads may not be seen saturated at all
 PAST_LARGEST = 4.0  # times the length with the largest answers: there heads are still far from saturated
-LENGTH_FACTOR, LENGTH_COUNT = 8.0, 27  # lengths to look at one after the other, and the shortest of all
+SCAN_FACTOR, SCAN_LENGTHS = 8.0, 27  # lengths to look at one after the other, and the shortest of all
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class LengthLook:
 class GrowingKeys:
     """A query token and keys that grow together, from unit keys."""
 
-    box: HeadSum
+    box: SumOfHeads
     query: Float[np.ndarray, " d"]
     keys: Float[np.ndarray, "n d"]
 
@@ -91,10 +91,10 @@ class GrowingKeys:
     def find_length(self) -> tuple[float, LengthLook]:
         """The length at which answers bend as they should, or the longest."""
         length, look = self.long, self.read_at(self.long)
-        short, long = length * LENGTH_FACTOR**-LENGTH_COUNT, length
+        short, long = length * SCAN_FACTOR**-SCAN_LENGTHS, length
         if not look.clear or look.curvature >= CURVATURE[0]:
             return length, look
-        for _ in range(LENGTH_STEPS):
+        for _ in range(LENGTH_HALVINGS):
             length = float(np.sqrt(short * long))
             look = self.read_at(length)
             if look.clear and CURVATURE[0] <= look.curvature <= CURVATURE[1]:
@@ -104,13 +104,13 @@ class GrowingKeys:
 
     def find_largest(self) -> tuple[float, LengthLook]:
         """The length with the largest gain: heads that cancel wherever they saturate show nowhere else."""
-        lengths = self.long * LENGTH_FACTOR ** -np.arange(LENGTH_COUNT)
+        lengths = self.long * SCAN_FACTOR ** -np.arange(SCAN_LENGTHS)
         seen = [self.read_at(length) for length in lengths]
         best = int(np.argmax([look.gain * look.clear for look in seen]))
         return float(min(PAST_LARGEST * lengths[best], self.long)), seen[best]
 
 
-def find_even_part(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, float] | None:
+def find_even_part(box: SumOfHeads, rng: np.random.Generator) -> tuple[EvenPart, float] | None:
     """G at a query token and the usual length of keys to ask about beside it; None where G is 0 at any length."""
     directions = rng.standard_normal((LOOK_KEYS + 1, box.dim))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)

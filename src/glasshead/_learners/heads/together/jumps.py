@@ -12,7 +12,7 @@ from scipy.special import logit
 
 from ...._errors import NotConverged
 from ...._linalg import random_rotation
-from ...._meters import HeadSum
+from ...._meters import SumOfHeads
 from ...._types import Float
 from ..saturated import Bracket, KeyCircle, arcs, find_circle, read_gradients
 from .even import EvenPart
@@ -90,7 +90,7 @@ class Jump:
         raise NotConverged("a head whose score is not linear where it turns on")
 
 
-def find_pairs_by_jumps(box: HeadSum, rng: np.random.Generator) -> tuple[EvenPart, Pairs]:
+def find_pairs_by_jumps(box: SumOfHeads, rng: np.random.Generator) -> tuple[EvenPart, Pairs]:
     """All heads at one query token."""
     circle, brackets = find_circle(box, rng)
     if len(brackets) < 2:

@@ -16,7 +16,7 @@ from ...._checks import check_heads_everywhere
 from ...._errors import BudgetExceeded, GlassheadError, NotConverged, TargetMismatch
 from ...._learned import CONFIDENCE, LearnedMultiHead
 from ...._linalg import random_rotation
-from ...._meters import HeadSum, read_head_sum
+from ...._meters import SumOfHeads, read_head_sum
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
 from ...._types import Float
@@ -26,7 +26,7 @@ from .jumps import find_pairs_by_jumps
 from .orientation import Oriented, find_orientation
 from .pairs import Pairs, fitted_pairs
 from .plane import Plane, find_heads_in, read_outside_plane
-from .tolerances import NO_KEY_BIAS, PRECISE, WRONG
+from .tolerances import CONTRADICTED, NO_KEY_BIAS, PRECISE
 
 # A first guess: the even part at a query token, all pairs there, and the usual length of keys to ask about.
 Start = tuple[EvenPart, Pairs, float]
@@ -52,7 +52,7 @@ def learn_joint(
 
 
 def learn_from_starts(
-    box: HeadSum, rng: np.random.Generator, rank: int | None, accuracy: float | None
+    box: SumOfHeads, rng: np.random.Generator, rank: int | None, accuracy: float | None
 ) -> LearnedMultiHead | None:
     """The heads of the first guess that explain fresh answers; else what went wrong with the first, or None if it saw
     nothing."""
@@ -96,7 +96,7 @@ def read_precise(even: EvenPart, pairs: Pairs, length: float, rng: np.random.Gen
         if read_misfit(even, pairs, length, rng) <= PRECISE:
             return pairs
         pairs, _ = fitted_pairs(pairs, *read_around(even, pairs, length, each, rng), PRECISE)
-    if read_misfit(even, pairs, length, rng) > WRONG + allowed_misfit(even, length):
+    if read_misfit(even, pairs, length, rng) > CONTRADICTED + allowed_misfit(even, length):
         raise NotConverged("the heads that some keys show do not explain the others")
     return pairs
 
@@ -109,16 +109,16 @@ def refuse_empty(pairs: Pairs) -> Pairs:
     return pairs
 
 
-FEW_HEADS, MOST_HEADS = 7, 14  # heads, where guesses are quick, and where they still find what there is
+FEW_IN_PLANE, MOST_IN_PLANE = 7, 14  # heads, where guesses are quick, and where they still find what there is
 USUAL_SCORE = 6.0  # the usual score that tells heads apart
 
 
-def find_few_in_plane(box: HeadSum, rng: np.random.Generator) -> Start | None:
+def find_few_in_plane(box: SumOfHeads, rng: np.random.Generator) -> Start | None:
     """A first guess for few heads, which is quick."""
-    return find_in_plane(box, rng, FEW_HEADS)
+    return find_in_plane(box, rng, FEW_IN_PLANE)
 
 
-def find_in_plane(box: HeadSum, rng: np.random.Generator, most: int = MOST_HEADS) -> Start | None:
+def find_in_plane(box: SumOfHeads, rng: np.random.Generator, most: int = MOST_IN_PLANE) -> Start | None:
     """A first guess from a plane of keys; None where there is nothing to be seen at any length."""
     box.oracle.stage = "counting heads in a plane"
     found = find_even_part(box, rng)
@@ -141,14 +141,14 @@ def find_from_plane(
     return read_outside_plane(plane, flat, frame[2:], allowed_misfit(even, length))
 
 
-def find_on_circle(box: HeadSum, rng: np.random.Generator) -> Start:
+def find_on_circle(box: SumOfHeads, rng: np.random.Generator) -> Start:
     """A first guess from the jumps of a circle. Heads may hide from it, if few do: then a plane shows them as well."""
     if box.dim < 2:
         raise NotConverged("in dimension 1 there are no circles")
     even, pairs = find_pairs_by_jumps(box, rng)
     length = USUAL_SCORE * np.sqrt(box.dim) / float(np.median(np.linalg.norm(pairs.K, axis=1)))
-    if read_misfit(even, pairs, length, rng) > WRONG + allowed_misfit(even, length):
-        pairs = find_from_plane(even, length, rng, len(pairs) + FEW_HEADS, pairs)
+    if read_misfit(even, pairs, length, rng) > CONTRADICTED + allowed_misfit(even, length):
+        pairs = find_from_plane(even, length, rng, len(pairs) + FEW_IN_PLANE, pairs)
     return even, pairs, length
 
 

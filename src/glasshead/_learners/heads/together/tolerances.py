@@ -4,8 +4,8 @@ Each is an allowance for what iteration and conditioning leave in float64, and s
 error of an answer, which is derived from the box (`EvenPart.noise`) and is the larger of the two for narrow answers.
 They can be absolute because there is a wide gap to sit in: a fit of the right heads ends at rounding, a wrong set of
 heads leaves about a thousandth of the answers. Their order is what matters: a fit is refined to `PRECISE`, accepted at
-`FOUND`, held to be wrong on fresh answers past `WRONG`, and what follows from it is judged more mildly, since errors of
-pairs grow on the way.
+`FOUND`, held to be wrong on fresh answers past `CONTRADICTED`, and what follows from it is judged more mildly, since
+errors of pairs grow on the way.
 """
 
 ANSWER_ERRORS = 30.0  # times the error of an answer: what conditioning usually makes of it
@@ -13,7 +13,7 @@ ANSWER_ERRORS = 30.0  # times the error of an answer: what conditioning usually 
 # Of the largest answer.
 PRECISE = 1e-13  # fresh answers met so well are fine as they are: a thousand roundings
 FOUND = 1e-9  # a set of heads that explains all but this is the right one
-WRONG = 1e-7  # heads that are further off on fresh answers are others
+CONTRADICTED = 1e-7  # heads that are further off on fresh answers are others
 
 # Of what it is a part of.
 SOLVED = 1e-8  # of a head's answer: how well the equations for its key at another query token are solved

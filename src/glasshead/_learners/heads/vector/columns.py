@@ -24,7 +24,9 @@ def queries_per_pair(rank: int, each: int) -> int:
     return max(2, int(np.ceil(2 * SCORES_EACH * rank / each)))
 
 
-def read_pairs(meter: VectorMeter, scale: Scale, last: np.ndarray, spans: list[np.ndarray], resting, rng) -> np.ndarray:
+def read_column_pairs(
+    meter: VectorMeter, scale: Scale, last: np.ndarray, spans: list[np.ndarray], resting, rng
+) -> np.ndarray:
     """`W_h x + key_bias_h (h, j, d)` for every row x of `last`; `resting (h, d)` are the key biases."""
     largest = max(K.shape[1] for K in spans)
     count = queries_per_pair(largest, meter.at_once)
@@ -91,7 +93,7 @@ def read_columns(
             return LayerColumns(k, ranks, noise)
         if max(ranks) <= k.shape[1] - SPARE_READ and queries_per_pair(max(ranks), meter.at_once) < 2 * len(blocks):
             inside = np.stack([columns @ K @ K.T for columns, K in zip(k, spans, strict=True)])
-            rest = read_pairs(meter, scale, last[k.shape[1] :], spans, inside[:, 0], rng)
+            rest = read_column_pairs(meter, scale, last[k.shape[1] :], spans, inside[:, 0], rng)
             return LayerColumns(np.concatenate([inside, rest], axis=1), ranks, noise)
 
 

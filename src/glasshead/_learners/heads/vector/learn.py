@@ -21,8 +21,7 @@ from ...._meters import Readout, VectorMeter, read_rows, reader, seen_outputs
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
 from .columns import COLUMN_ROUNDINGS, SPARE_READ, TOKEN_SHARE, LayerColumns, read_columns, span
-from .one_head import check_one_head
-from .scale import Scale, find_token_lengths, find_tuned_lengths
+from .scale import Scale, check_one_head, find_token_lengths, find_tuned_lengths
 from .spaces import NeedsScalarRoute, NullSpace, find_spaces
 
 
@@ -156,7 +155,7 @@ def learn_measured(
         spaces = [np.eye(readout.rank)]
     maps = known["v_h"] = value_maps(readout, spaces)
     meter = VectorMeter(oracle, readout, [reader(readout, space) for space in spaces])
-    scale, columns, scores = read_scores(meter, scale, rank, rng)
+    scale, columns, scores = read_head_scores(meter, scale, rank, rng)
     model = layer(scores, maps, readout.bias)
     oracle.stage = "checking head by head"
     error = max(read_fresh_error(meter, scale, scores, rng), *(drop.ratio for drop in drops))
@@ -182,7 +181,7 @@ def read_sum_of_maps(
     return seen_outputs(oracle, B, bias)
 
 
-def read_scores(
+def read_head_scores(
     meter: VectorMeter, scale: Scale, rank: int | None, rng
 ) -> tuple[Scale, LayerColumns, list[HeadScores]]:
     meter.oracle.stage = "reading W"

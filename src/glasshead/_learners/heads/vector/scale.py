@@ -1,7 +1,10 @@
-"""How long tokens must be for scores of about 1: read off how far two-row answers lie from the middle.
+"""What two-row answers show before heads are told apart: how long tokens must be, and whether there is only one head.
 
-`[q + z ; q]` moves the answer by `sum_h sigma(s_h) z B_h`, and by `z B / 2` if all scores are 0. The distance between
-the two, over `|z B| / 2`, is a mean of `|tanh(s_h / 2)|`: small scores, saturated ones and all between show in it.
+`[q + z ; q]` moves the answer from that to `[q]` by `sum_h sigma(s_h) z B_h`, and by `z B / 2` if all scores are 0. The
+distance between the two, over `|z B| / 2`, is a mean of `|tanh(s_h / 2)|`: small scores, saturated ones and all between
+show in it. One head alone moves the answer along the known line `z B`, by a share whose logit is linear in z. Several
+heads with different scores leave the line, or, where their value maps are multiples of each other, their logits do not
+add up.
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logit
 
 from ...._errors import NOT_HEADS, TargetMismatch
 from ...._linalg import unit
 from ...._meters import Readout, VectorMeter
 from ...._oracles import Oracle
 
-TOKEN_LENGTHS = 4.0 ** np.arange(-10, 11)  # lengths tried: a factor of 4 apart, each with directions of its own
+TRIED_LENGTHS = 4.0 ** np.arange(-10, 11)  # lengths tried: a factor of 4 apart, each with directions of its own
 REACH_SHARE = 0.49  # of the longest token for each of two that are added
 ACTIVE = 0.5  # |tanh(s/2)| at s = 1.1
 SCALE_DIRECTIONS = 4  # asked again near the scale found: one alone may be all but orthogonal to the keys
@@ -87,7 +91,7 @@ def activity(oracle: Oracle, readout: Readout, keys: np.ndarray, moved: np.ndarr
 
 def find_active_length(measure: Callable[[np.ndarray], np.ndarray], reach: float) -> float | None:
     """The length at which scores are about `SCORE`, or None if they stay small up to `reach`."""
-    lengths = np.append(TOKEN_LENGTHS[reach > TOKEN_LENGTHS], reach if reach < TOKEN_LENGTHS[-1] else [])
+    lengths = np.append(TRIED_LENGTHS[reach > TRIED_LENGTHS], reach if reach < TRIED_LENGTHS[-1] else [])
     active = np.flatnonzero(measure(lengths) >= ACTIVE)
     if len(active) == 0:
         return None
@@ -125,3 +129,29 @@ def find_tuned_lengths(meter: VectorMeter, scale: Scale, block: np.ndarray, rng:
 def largest_rms(scores: np.ndarray) -> float:
     """The rms score of the head that has the largest."""
     return float(np.sqrt(np.mean(scores**2, axis=(0, 2))).max())
+
+
+LINE_ROUNDINGS = 64.0  # roundings of the largest answer: what a line is missed by for no other reason
+SAME_SCORES = 1e-6  # of the way that z alone moves answers: heads that differ by less come out as one in any case
+UNSATURATED = 2.0**-10  # of the weight, where the logit of a share still has its digits
+
+
+def check_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> bool:
+    """Whether three answers, two keys and their mean direction at one last token, are those of one head."""
+    draws = rng.spawn(1)[0]  # so that what follows is the same whether this was looked at or not
+    q = scale.last * unit(draws.standard_normal(oracle.dim))
+    keys = scale.key * unit(draws.standard_normal((3, oracle.dim)))
+    keys[2] = (keys[0] + keys[1]) / 2
+    moved, line = read_moved(oracle, readout, q, keys), keys @ readout.map
+    length = np.linalg.norm(line, axis=1)
+    largest = np.linalg.norm(readout.bias) + np.linalg.norm(readout.B, 2) * (scale.last + scale.key)
+    noise = LINE_ROUNDINGS * oracle.roundoff * largest / length
+    share = np.sum(moved * line, axis=1) / length**2
+    across = np.linalg.norm(moved - share[:, None] * line, axis=1) / length
+    if np.any(across > SAME_SCORES + noise):
+        return False
+    if np.any(np.minimum(share, 1 - share) < UNSATURATED):
+        return True  # saturated: what follows will tell
+    s = logit(share)
+    blur = (SAME_SCORES + noise) / (share * (1 - share))
+    return bool(abs(s[2] - (s[0] + s[1]) / 2) <= blur[2] + (blur[0] + blur[1]) / 2)
