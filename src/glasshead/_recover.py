@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import QUERIES, SIGN_QUERIES, Opening, read_opening
+from ._checks import QUERIES, SIGN_QUERIES
 from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
 from ._learned import LearnedMultiHead
 from ._limits import fewest, information_limit
 from ._models import Norm
-from ._oracles import Answering, Budgeted, Counted, Flat, Oracle, Watched, as_oracle, bar
+from ._oracles import Answering, Budgeted, Counted, Flat, Opening, Oracle, Watched, as_oracle, bar, read_opening
 from ._plan import plan
 from ._recognise import NO_GUESS, Failure, find_families, find_next
 from ._recovery import Recovery

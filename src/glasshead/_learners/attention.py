@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._checks import Opening, Unpromised, check_head_laws, find_promise, read_opening
+from .._checks import Unpromised, check_head_laws, find_promise
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import Learned
 from .._meters import HEADROOM, ValueMeter, Values, outputs_error
-from .._oracles import Oracle
+from .._oracles import Opening, Oracle, read_opening
 from .._schemes import Measured, full, read_W
 from .frames import find_frames
 from .noise import learn_from_noise
