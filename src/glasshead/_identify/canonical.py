@@ -12,6 +12,7 @@ from scipy.linalg import norm
 from scipy.sparse.csgraph import connected_components
 
 from .._models import Attention, MultiHead, with_values, without_bias
+from .._types import no_type_check
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def alike(heads: list[Attention], tol: float) -> np.ndarray:
     return answer
 
 
-def canonical(model, *, tol: float = DEFAULT_TOL) -> MultiHead:
+@no_type_check
+def canonical(model: Attention | MultiHead, *, tol: float = DEFAULT_TOL) -> MultiHead:
     """The model with heads of equal `(W, key_bias)` merged, heads with `v = 0` dropped, and the rest in order.
 
     >>> head = gh.Attention.random(4, seed=1)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._models import Attention, with_values
+from .._models import Attention, MultiHead, with_values
+from .._types import no_type_check
 from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, canonical_sum, comparable, length, louder, merged
 
 
-def equivalent(a, b, *, tol: float = DEFAULT_TOL) -> bool:
+@no_type_check
+def equivalent(a: Attention | MultiHead, b: Attention | MultiHead, *, tol: float = DEFAULT_TOL) -> bool:
     """Whether `a` and `b` (`gh.Attention` or `gh.MultiHead`, any numbers of heads) are the same function.
 
     >>> model = gh.MultiHead.random(4, heads=3, seed=1)

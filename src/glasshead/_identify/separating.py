@@ -13,7 +13,7 @@ import numpy as np
 
 from .._errors import NotIdentifiable
 from .._models import Attention, MultiHead
-from .._types import Float
+from .._types import Float, no_type_check
 from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, comparable, length
 from .equivalent import difference, is_nonzero, unit_score_length
 
@@ -100,7 +100,10 @@ CLEAR_OF_ROUNDING = 100.0  # times the rounding of the answers
 SEQUENCES_AT_ONCE = 256  # sequences whose keys are held at once
 
 
-def separating_input(a, b, *, tol: float = DEFAULT_TOL) -> Float[np.ndarray, "N d"] | None:
+@no_type_check
+def separating_input(
+    a: Attention | MultiHead, b: Attention | MultiHead, *, tol: float = DEFAULT_TOL
+) -> Float[np.ndarray, "N d"] | None:
     """A sequence that `a` and `b` answer differently, as short as possible; None where `gh.equivalent(a, b)`.
 
     >>> head = gh.Attention.random(4, seed=1)

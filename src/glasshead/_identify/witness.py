@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .._models import Attention, MultiHead, with_values
+from .._types import no_type_check
 from .canonical import check_model, clusters, heads_in
 
 EQUAL = 1e-13  # relative: one W computed from two sets of factors
 
 
-def witness(model, seed: int = 0):
+@no_type_check
+def witness(model: Attention | MultiHead, seed: int = 0) -> Attention | MultiHead:
     """A model with other parameters that computes the same function, of the same kind and with as many heads.
 
     >>> model = gh.paper.proposition_7_1(gh.Attention.random(4, seed=1), [0.5, 0.5])

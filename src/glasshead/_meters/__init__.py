@@ -33,8 +33,8 @@ from .matching import Crossings as Crossings
 from .matching import Matching as Matching
 from .matching import MatchingMeter as MatchingMeter
 from .matching import OneRow as OneRow
-from .matching import Pilots as Pilots
 from .matching import Place as Place
+from .matching import PlacePilots as PlacePilots
 from .matching import Ruler as Ruler
 from .matching import SignMatchingMeter as SignMatchingMeter
 from .matching import floor as floor

@@ -7,9 +7,13 @@ is decided whether another circle is worth its queries, and what to say if none 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._errors import BudgetExceeded, Evidence, GlassheadError, NotConverged, TargetMismatch
+from .._types import no_type_check
 from .._validate import positive, whole
 from .attempt import Attempt, Unresolved, learn_from_circle, learn_from_line
 from .homogeneous import CountedBox, Homogeneous, Lifted, Plain
@@ -25,7 +29,16 @@ OUTERMOST = 1e6  # radius to look from: single precision ends at 10^38, and inpu
 MOST_QUERIES, QUERIES_PER_PARAMETER = 20_000, 40  # queries: a network that takes more was not found on any circle
 
 
-def recover_relu(f, dim=None, *, biases="auto", budget=None, max_norm=None, seed=0) -> ReluNetwork:
+@no_type_check
+def recover_relu(
+    f: Callable[[np.ndarray], ArrayLike],
+    dim: int | None = None,
+    *,
+    biases: bool | str = "auto",
+    budget: int | None = None,
+    max_norm: float | None = None,
+    seed: int = 0,
+) -> ReluNetwork:
     """Learn a two-layer ReLU network `f(x) = w^T ReLU(A^T x + b) + c` from values of f alone.
 
     >>> import glasshead as gh, numpy as np

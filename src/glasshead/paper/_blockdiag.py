@@ -6,11 +6,13 @@ what couples two parts is more than error. `_commutant` makes one cut.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._types import Float
+from .._types import Float, no_type_check
 from .._validate import as_real, check_shape, real
 from ._commutant import CouplingNoise, Split, nearest_to_commuting, split_at_gap
 
@@ -39,7 +41,8 @@ REUSED = 3.0  # the parent's X serves a part as well, if its next gap is cut abo
 KERNEL = 5.0  # times the noise: a part with no larger entries is kernel. Turning has driven them to the diagonal
 
 
-def blockdiag(matrices, tol: float | None = None) -> list[Float[np.ndarray, "n _"]]:
+@no_type_check
+def blockdiag(matrices: ArrayLike | Sequence[ArrayLike], tol: float | None = None) -> list[Float[np.ndarray, "n _"]]:
     """Orthonormal bases of the finest subspaces that all these symmetric matrices map into themselves.
 
     >>> rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from .._types import no_type_check
 from .._validate import positive, real, whole
 
 # The proof asks for mu eps_W / (80 W^2 d) and tau <= mu/2, and halves both for its second case.
@@ -19,7 +20,8 @@ class Accuracy(NamedTuple):
     eps_v: float
 
 
-def tolerance_for(*, dim, W_bound, margin, eps_W, eps_v) -> float:
+@no_type_check
+def tolerance_for(*, dim: int, W_bound: float, margin: float, eps_W: float, eps_v: float) -> float:
     """The tolerance with which Theorem 6.1 guarantees `||W_hat - W||_F <= eps_W` and `||v_hat - v|| <= eps_v`.
 
     >>> f"{gh.tolerance_for(dim=16, W_bound=4, margin=0.05, eps_W=0.1, eps_v=0.1):.2e}"
@@ -35,7 +37,8 @@ def tolerance_for(*, dim, W_bound, margin, eps_W, eps_v) -> float:
     return min(mu / MARGIN_CONSTANT, positive(eps_v, "eps_v") / math.sqrt(d), of_W)
 
 
-def accuracy_for(*, dim, W_bound, margin, tolerance) -> Accuracy:
+@no_type_check
+def accuracy_for(*, dim: int, W_bound: float, margin: float, tolerance: float) -> Accuracy:
     """The accuracy that Theorem 6.1 guarantees from answers within `tolerance`: `tolerance_for` the other way round.
 
     >>> eps_W, eps_v = gh.accuracy_for(dim=16, W_bound=4, margin=0.05, tolerance=1e-7)

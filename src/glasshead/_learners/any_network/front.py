@@ -13,7 +13,7 @@ from ..._schemes import Measured, read_W
 FRONT_SAFETY = 4.0  # times the errors that noise and slopes, or the brackets left, suggest
 # Bounds come from noise that was measured, so they are no promise. They held for all 332 boxes of `bench/any_network`:
 # with a probability of 95% they then hold for more than 1 - 3 / 332 = 0.99 of such boxes.
-CONFIDENCE = 0.99
+FRONT_CONFIDENCE = 0.99
 
 
 def read_front(meter: MatchingMeter, rng: np.random.Generator, goal: Goal, known: dict, residual: bool) -> LearnedFront:
@@ -31,7 +31,7 @@ def read_front(meter: MatchingMeter, rng: np.random.Generator, goal: Goal, known
     if float(np.linalg.norm(key_bias)) <= key_bias_error:  # a bias that cannot be told from none is none
         key_bias = None
     model = front_head(found, key_bias, oracle, residual)
-    confidence, scale = min(found.confidence, CONFIDENCE), float(np.hypot(length, meter.kappa))
+    confidence, scale = min(found.confidence, FRONT_CONFIDENCE), float(np.hypot(length, meter.kappa))
     score_error = meter.rho * (bound * meter.kappa + FRONT_SAFETY * meter.pull_error)
     return LearnedFront(model, found.rank, bound, key_bias_error, confidence, meter.ruler.noise, scale, score_error)
 
