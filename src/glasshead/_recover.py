@@ -1,20 +1,23 @@
-"""What `gh.recover` accepts, checked before the first query."""
+"""`gh.recover`: its arguments, the family to try, what is learned and checked, and what is handed back."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from ._checks import QUERIES, SIGN_QUERIES
 from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
-from ._learned import LearnedMultiHead
+from ._learned import Check, Learned
 from ._limits import fewest, information_limit
-from ._models import Norm
+from ._models import Model, Norm
 from ._oracles import Budgeted, Counted, Flat, Oracle, Replayed, Watched, as_oracle, bar
 from ._plan import plan
 from ._recognise import look, look_again
@@ -24,7 +27,9 @@ from ._validate import positive, whole
 CHECKS = {"value": QUERIES, "sign": SIGN_QUERIES}
 
 
-def check_arguments(oracle: Oracle, family, rank, accuracy, budget, journal, seed, progress) -> None:
+def check_arguments(
+    oracle: Oracle, family: str, rank: Any, accuracy: Any, budget: Any, journal: Any, seed: Any, progress: Any
+) -> None:
     dim = oracle.dim
     declared = named(family)
     if declared is not None and (refusal := declared.refusal(oracle.answers)) is not None:
@@ -42,7 +47,7 @@ def check_arguments(oracle: Oracle, family, rank, accuracy, budget, journal, see
         check_budget(whole(budget, "budget", least=1), oracle, rank, accuracy)
 
 
-def check_norm(norm, family: str) -> None:
+def check_norm(norm: Any, family: str) -> None:
     if isinstance(norm, str) and norm == "auto":
         return
     if norm is not None and not isinstance(norm, Norm):
@@ -54,7 +59,7 @@ def check_norm(norm, family: str) -> None:
         )
 
 
-def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy) -> None:
+def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy: float | None) -> None:
     """Refuse at once what cannot suffice. With the rank unknown that is less than a head of rank one takes."""
     parameters = information_limit(oracle.dim, rank or 1)
     least = fewest(oracle.answers, parameters, accuracy) + CHECKS[oracle.answers]
@@ -69,11 +74,19 @@ def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy) -> Non
 
 
 Progress = Callable[[int, int, str], None]
-CALLER = 4  # calls up from where a family is attempted: that of `recover`
 
 
 def recover(
-    oracle, *, family="auto", rank=None, accuracy=None, budget=None, journal=None, norm="auto", seed=0, progress=None
+    oracle: Oracle | Model,
+    *,
+    family: str = "auto",
+    rank: int | None = None,
+    accuracy: float | None = None,
+    budget: int | None = None,
+    journal: str | PathLike[str] | None = None,
+    norm: Norm | Literal["auto"] | None = "auto",
+    seed: int = 0,
+    progress: bool | Progress | None = None,
 ) -> Recovery:
     """Recover the model behind `oracle` from queries alone.
 
@@ -99,39 +112,40 @@ def recover(
     oracle = as_oracle(oracle)
     check_arguments(oracle, family, rank, accuracy, budget, journal, seed, progress)
     check_norm(norm, family)
-    wanted = Wanted(family, rank, accuracy, budget, norm, seed)
+    wanted = Wanted(oracle, family, rank, accuracy, budget, norm, seed)
     if progress is True:
         with bar() as report:
-            return _recover(oracle, wanted, report)
-    return _recover(oracle, wanted, progress or None)
+            return _recover(wanted, report)
+    return _recover(wanted, progress or None)
 
 
 @dataclass(frozen=True)
 class Wanted:
     """What the caller asked for."""
 
+    box: Oracle
     family: str
     rank: int | None
     accuracy: float | None
     budget: int | None
-    norm: Norm | str | None
+    norm: Norm | Literal["auto"] | None
     seed: int
 
 
-def _recover(box: Oracle, wanted: Wanted, report: Progress | None) -> Recovery:
-    oracle = Counted(box)
+def _recover(wanted: Wanted, report: Progress | None) -> Recovery:
+    oracle = Counted(wanted.box)
     if wanted.budget is not None:
         oracle = Budgeted(oracle, wanted.budget)
     if report is not None:
-        oracle = Watched(oracle, expected_queries(box, wanted), report)
+        oracle = Watched(oracle, expected_queries(wanted), report)
     if wanted.family == "auto" and not isinstance(wanted.norm, Norm):
         return automatic(Replayed(oracle), wanted)
     return attempt(Replayed(oracle), wanted, "any-network" if wanted.family == "auto" else wanted.family)
 
 
-def expected_queries(box: Oracle, wanted: Wanted) -> int:
+def expected_queries(wanted: Wanted) -> int:
     """For the progress report. Where sizes that nobody knows yet decide, it is what one head would take."""
-    declared = named(wanted.family)
+    box, declared = wanted.box, named(wanted.family)
     family = wanted.family if declared is not None and not declared.sizes else "auto"
     return plan(box.dim, family=family, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)
 
@@ -164,27 +178,33 @@ def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
 
 
 def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Recovery:
+    """Learn the box as one of that family and check it on fresh queries; `seen` is why it may be one."""
     rng, declared = np.random.default_rng(wanted.seed), FAMILIES[family]
     method = declared.methods[oracle.answers]
+
+    def handed_back(learned: Learned, check: Check | None) -> Recovery:
+        found = learned.recovery(oracle.queries, check, seen)
+        if hasattr(found.model, "behind"):  # what the model asks later is not part of this recovery
+            found.model.behind = wanted.box
+        return found
+
     learned = None
     try:
         options = {name: getattr(wanted, name) for name in declared.options}
         learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
         check = resolve(method.check)(learned.through(oracle), learned, rng) if method.check else learned.check
     except BudgetExceeded as error:
-        if learned is not None:
-            error.known["unchecked"] = summary(learned, oracle.queries, None, seen)
-        elif isinstance(error.known.get("unchecked"), LearnedMultiHead):  # the learner had to check for itself
-            error.known["unchecked"] = summary(error.known["unchecked"], oracle.queries, None, seen)
+        unchecked = learned or error.known.get("unchecked")  # by `gh.recover`, or by a learner that checks for itself
+        if unchecked is not None:
+            error.known["unchecked"] = handed_back(unchecked, None)
         elif method.estimate:
             likely = resolve(method.estimate)(oracle.dim, wanted.rank, error.known, oracle.answers, wanted.accuracy)
             error.needed = max(error.needed, likely - oracle.queries)
         raise
-    except TargetMismatch as mismatch:
-        if isinstance(mismatch.best, LearnedMultiHead):  # likewise
-            mismatch.best = summary(mismatch.best, oracle.queries, mismatch.best.check, seen)
+    except (AccuracyUnreachable, NotConverged, TargetMismatch) as error:
+        error.best = handed_back(error.best, error.best.check) if isinstance(error.best, Learned) else None
         raise
-    found = summary(learned, oracle.queries, check, seen)
+    found = handed_back(learned, check)
     if check.evidence is not None:
         also = "" if wanted.rank is None else f", or its rank is above rank={wanted.rank}"
         what = (
@@ -195,8 +215,16 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Reco
         raise resolve(method.explain)(oracle, mismatch, rng) if method.explain else mismatch
     check_accuracy(oracle, wanted.accuracy, found, learned.needed)
     if check.warning:
-        warnings.warn(check.warning, HeadsMerged, stacklevel=CALLER)
+        warnings.warn(check.warning, HeadsMerged, stacklevel=levels_outside())
     return found
+
+
+def levels_outside() -> int:
+    """How many calls up from the caller of this function, itself included, code begins that is not of this package."""
+    here, level, frame = str(Path(__file__).parent), 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def check_accuracy(oracle: Oracle, accuracy: float | None, found: Recovery, needed: str) -> None:
@@ -224,21 +252,3 @@ def better(oracle: Oracle, accuracy: float | None, bound: float | None) -> str:
     smaller = " and ".join(f"{name} = {value:.2g}" for name, value in promises.items() if value > 0)
     longer = "" if oracle.max_norm is None or oracle.rtol else f"max_norm = {oracle.max_norm * short:.2g}"
     return " or ".join(f"about {option}" for option in (smaller, longer) if option) or NEEDED[oracle.answers]
-
-
-def summary(learned: Any, queries: int, check: Any, seen: str = "") -> Recovery:
-    checked = "not yet checked" if check is None else check.words
-    ranks: tuple[int, ...] | None = learned.rank if isinstance(learned.rank, tuple) else None
-    return Recovery(
-        model=learned.model,
-        family=learned.model.family,
-        heads=1 if ranks is None else len(ranks),
-        rank=ranks[0] if ranks is not None and len(ranks) == 1 else learned.rank,
-        queries=queries,
-        limit=learned.limit,
-        bound=learned.bound,
-        bound_v=learned.bound_v,
-        confidence=learned.confidence,
-        residual=None if check is None else check.residual,
-        reason=f"{seen + ': ' if seen else ''}{learned.words}; {checked}",
-    )

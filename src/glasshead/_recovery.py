@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ._models import load, save
+from ._models import Model, load, save
 
 MODEL_FILE, RESULT_FILE = "model.safetensors", "recovery.json"
 
@@ -20,11 +20,14 @@ class Recovery:
     `bound` and `bound_v` are upper bounds on `||W_hat - W||_F` and `||v_hat - v||` that follow from the oracle's
     promise, for a box that evaluates its formula in floating point as it stands; `None` where nothing is guaranteed.
     Where nothing was promised and noise was seen they are ends of confidence intervals, as `reason` then says.
+    `confidence` is 1 where the bounds follow from the promise. Less than 1 it is that of a statistical statement, as
+    `reason` says: of the bounds, or, where there are none, how likely the fresh queries were to show a model that is
+    wrong on one of four. It is 0 where nothing is stated, neither bounded nor checked.
     `residual` is the largest error on fresh held-out queries over the largest answer among them, `None` if not checked.
     From signs v has norm 1 and `bound_v` is for that, `limit` is in bits, and an error is a value of the wrong sign.
     """
 
-    model: Any
+    model: Model
     family: str
     heads: int
     rank: int | tuple[int, ...]
@@ -45,7 +48,7 @@ class Recovery:
         """All fields, `model` as the name of its file in a saved folder."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"model": MODEL_FILE}
 
-    def save(self, folder: str | os.PathLike) -> Path:
+    def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write `model.safetensors` and `recovery.json` into `folder`, which is made if need be."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,14 +66,14 @@ class Recovery:
             f"{self.family}: {self.model}",
             f"  queries    {self.queries:,} = {self.overhead:.4g} x the information limit of {self.limit:,}",
             f"  rank       {self.rank}",
-            f"  |dW|_F  <= {number(self.bound)}, |dv| <= {number(self.bound_v)} (confidence {self.confidence:g})",
+            f"  |dW|_F  <= {number(self.bound)}, |dv| <= {number(self.bound_v)} (confidence {self.confidence:.4g})",
             f"  held out   {number(self.residual)}",
             f"  {self.reason}",
         ]
         return "\n".join(lines)
 
 
-def load_recovery(folder: str | os.PathLike) -> Recovery:
+def load_recovery(folder: str | os.PathLike[str]) -> Recovery:
     """Read back what `found.save(folder)` wrote."""
     path = Path(folder) / RESULT_FILE
     if not path.is_file():

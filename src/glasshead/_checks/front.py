@@ -37,7 +37,7 @@ def held_out_front(oracle: Oracle, learned: LearnedFront, rng: np.random.Generat
     residual = max(part.residual for part in parts)
     compared = sum(part.compared for part in parts)
     words = f"{compared} fresh sequences of 2 to 8 tokens are answered like shorter ones, to {residual:.1e}"
-    return FrontCheck(residual, worst.evidence if worst.excess > 1 else None, words, worst.outputs)
+    return FrontCheck(residual, worst.evidence if worst.excess > 1 else None, words, "", compared, worst.outputs)
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,9 @@ def held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: Place) 
             law = "a sequence and a shorter one with the same attention output are answered alike"
             evidence = Evidence(law, ends[side], f"expected {bool(side)}", f"{bool(answers[side])}")
     if compared == 0:
-        return FrontCheck(None, None, "no fresh sequences with different answers were found to compare", 1)
+        return FrontCheck(None, None, "no fresh sequences with different answers were found to compare")
     words = f"{compared} changes of the answer between fresh sequences of 2 to 8 tokens are those of shorter ones"
-    return FrontCheck(wrong, evidence, f"{words}, to {off:.1e}", 1)
+    return FrontCheck(wrong, evidence, f"{words}, to {off:.1e}", compared=compared)
 
 
 def fresh(ruler: Crossings, place: Place, length: int) -> np.ndarray:

@@ -47,7 +47,7 @@ def held_out_heads(oracle: Oracle, learned: LearnedMultiHead, rng: np.random.Gen
     if abs(again - answers[-1]) > allowed[-1]:
         close = f"expected {answers[-1]:.9g} again, within {allowed[-1]:.2g}"
         evidence = Evidence("the same query gets the same answer", asked[-1], close, f"{again:.9g}")
-    return HeldOut(residual, evidence, words(residual, oracle), warning(residual, oracle))
+    return HeldOut(residual, evidence, words(residual, oracle), warning(residual, oracle), len(asked))
 
 
 def plain(learned: LearnedMultiHead, X: np.ndarray) -> np.ndarray:
@@ -139,7 +139,7 @@ def at_all_lengths(oracle: Oracle, learned: LearnedMultiHead, check: HeldOut, rn
     answers, expected = oracle(X), np.ravel(learned.model(X))
     off, allowed = np.abs(answers - expected), slack(oracle, learned, X, answers, check.residual)
     if not np.any(off > allowed):
-        return check
+        return replace(check, compared=check.compared + STEPS)
     worst = int(np.argmax(off / allowed))
     law, close = ALL_LENGTHS, f"{expected[worst]:.9g} within {allowed[worst]:.2g}"
     return replace(check, evidence=Evidence(law, X[worst], f"expected {close}", f"{answers[worst]:.9g}"))

@@ -45,7 +45,8 @@ def held_out(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> H
     if float(np.abs(again - answers[-1]).max()) > repeat:
         evidence = Evidence("the same query gets the same answer", X[-1], f"expected {answers[-1]} again", f"{again}")
     residual = worst / largest if largest > 0 else worst
-    return HeldOut(residual, evidence, f"{QUERIES} fresh queries of 1 to 8 tokens agree to {residual:.1e}")
+    words = f"{QUERIES} fresh queries of 1 to 8 tokens agree to {residual:.1e}"
+    return HeldOut(residual, evidence, words, compared=QUERIES - 1)  # one of them was asked twice
 
 
 def unit_scale(X: np.ndarray) -> np.ndarray:
@@ -104,7 +105,8 @@ def check_vector(oracle: Oracle, learned: LearnedVector, rng: np.random.Generato
     residual = float(np.abs(got - want).max()) / largest
     allowed = LOOSE * float(np.sqrt(oracle.roundoff))
     words = f"{QUERIES} fresh queries of 1 to 8 tokens agree to {residual:.1e}"
-    return HeldOut(residual, None if residual <= allowed else evidence(query, want, got, allowed * largest), words)
+    worst = None if residual <= allowed else evidence(query, want, got, allowed * largest)
+    return HeldOut(residual, worst, words, compared=QUERIES)
 
 
 def evidence(query: np.ndarray, want: np.ndarray, got: np.ndarray, allowed: float) -> Evidence:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._errors import Evidence
-from .._learned import HeldOut, Learned
+from .._learned import HeldOut, LearnedHead
 from .._oracles import Oracle, Voting
 from .held_out import EACH, LENGTHS, token_size, unit_scale
 
@@ -22,7 +22,7 @@ TINY = 2.0**-512
 SIGN_QUERIES = len(LENGTHS) * 2 * EACH
 
 
-def held_out_signs(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> HeldOut:
+def held_out_signs(oracle: Oracle, learned: LearnedHead, rng: np.random.Generator) -> HeldOut:
     """`QUERIES` fresh queries: of each length from 1 to 8 two random ones, and two next to a change of sign."""
     oracle.stage = "checking on fresh queries"
     sure = Voting(oracle) if oracle.flips > 0 else oracle
@@ -41,10 +41,10 @@ def held_out_signs(oracle: Oracle, learned: Learned, rng: np.random.Generator) -
                 expected = f"expected {'yes' if value > 0 else 'no'}, its value being {value:.9g} within {slack:.2g}"
                 evidence = Evidence("the recovered head predicts fresh answers", x, expected, "yes" if yes else "no")
     words = f"{SIGN_QUERIES} fresh queries of 1 to 8 tokens agree, half of them next to a change of sign"
-    return HeldOut(wrong / largest if largest > 0 else wrong, evidence, words)
+    return HeldOut(wrong / largest if largest > 0 else wrong, evidence, words, compared=SIGN_QUERIES)
 
 
-def fresh(oracle: Oracle, learned: Learned, length: int, count: int, rng: np.random.Generator) -> np.ndarray:
+def fresh(oracle: Oracle, learned: LearnedHead, length: int, count: int, rng: np.random.Generator) -> np.ndarray:
     """Random sequences around the point of the plane `f = 0` that is nearest to zero."""
     head = learned.model
     center = -float(head.bias) * head.v
@@ -53,13 +53,13 @@ def fresh(oracle: Oracle, learned: Learned, length: int, count: int, rng: np.ran
     return center + size * unit_scale(rng.standard_normal((count, length, oracle.dim)))
 
 
-def flat_size(learned: Learned) -> float:
+def flat_size(learned: LearnedHead) -> float:
     """Where every score is 0: tokens so long that one which is not would show, as far as the bounds rule it out."""
     of_bias = float(np.linalg.norm(learned.model.key_bias)) + learned.bound_key_bias
     return FLAT * min(1 / max(learned.bound, TINY) ** 0.5, 1 / max(of_bias, TINY))
 
 
-def edge(oracle: Oracle, learned: Learned, length: int, rng: np.random.Generator) -> np.ndarray:
+def edge(oracle: Oracle, learned: LearnedHead, length: int, rng: np.random.Generator) -> np.ndarray:
     """Two sequences on either side of a change of sign, each `SAFE` times further from it than the error bounds ask."""
     draws = fresh(oracle, learned, length, TRIES, rng)
     values = np.asarray(learned.model(draws))

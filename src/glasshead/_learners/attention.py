@@ -8,7 +8,7 @@ import numpy as np
 
 from .._checks import check_laws, law_token
 from .._errors import BudgetExceeded, NotIdentifiable
-from .._learned import Learned
+from .._learned import LearnedHead
 from .._meters import HEADROOM, ValueMeter, Values, cone, outputs_error
 from .._oracles import Oracle, Translated
 from .._schemes import Measured, full, low_rank
@@ -104,7 +104,7 @@ SMALL = 2  # up to this dimension no rank could save a query
 
 def learn_attention(
     oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
-) -> Learned:
+) -> LearnedHead:
     """Recover one head, or say why not: about as many queries as it has free parameters, and some forty more."""
     known: dict = {}
     try:
@@ -114,7 +114,9 @@ def learn_attention(
         raise
 
 
-def _learn(oracle: Oracle, rng: np.random.Generator, rank: int | None, accuracy: float | None, known: dict) -> Learned:
+def _learn(
+    oracle: Oracle, rng: np.random.Generator, rank: int | None, accuracy: float | None, known: dict
+) -> LearnedHead:
     oracle.stage = "reading v"
     token = law_token(oracle, rng)
     values, v, bias, first = read_values(oracle, token)
@@ -125,7 +127,15 @@ def _learn(oracle: Oracle, rng: np.random.Generator, rank: int | None, accuracy:
     meter, found = read_W(meter, rng, rank, accuracy)
     head = found.head(v, meter.key_bias, bias)
     v_error, bias_error = outputs_error(oracle, v, bias, values.step)
-    return Learned(head, found.rank, found.bound, v_error, meter.key_bias_error, bias_error, found.confidence)
+    return LearnedHead(
+        model=head,
+        rank=found.rank,
+        bound=found.bound,
+        bound_v=v_error,
+        bound_key_bias=meter.key_bias_error,
+        bound_bias=bias_error,
+        confidence=found.confidence,
+    )
 
 
 def learn_key_bias(

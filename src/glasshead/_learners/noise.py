@@ -12,7 +12,7 @@ import numpy as np
 
 from .._checks import Noise, Unpromised, explained, measure_noise
 from .._errors import NotIdentifiable, TargetMismatch
-from .._learned import Learned, Sampled
+from .._learned import LearnedHead, Sampled
 from .._limits import information_limit
 from .._models import Attention
 from .._oracles import CERTAIN, Averaged, Narrow, Oracle, is_narrow
@@ -37,7 +37,7 @@ class TooNoisy(Exception):
 
 def from_fresh_noise(
     oracle: Oracle, noise: Noise, rng: np.random.Generator, rank: int | None, accuracy: float | None
-) -> Learned:
+) -> LearnedHead:
     repeats = enough = first_repeats(oracle, noise)
     while True:
         zero = repeats >= ZERO * enough
@@ -56,11 +56,11 @@ class Repeated:
     def quiet(self, oracle: Oracle) -> Averaged:
         return Averaged(oracle, self.repeats, self.noise.size, self.noise.share)
 
-    def learn(self, rank: int | None, accuracy: float | None) -> Learned:
+    def learn(self, rank: int | None, accuracy: float | None) -> LearnedHead:
         before, first = self.oracle.queries, self.one(rank)
         if first.rank == 0:
             needed = "less noise or a larger max_norm"
-            return Sampled(**vars(first), quiet=self.quiet, asked=f"behind {self.noise}", lacking=needed)
+            return Sampled.from_one(first, self.quiet, f"behind {self.noise}", needed)
         passes = self.passes(rank, accuracy, first.model)
         wanted = wanted_passes(passes, accuracy)
         repeats = math.ceil(self.repeats * wanted / USUAL)
@@ -78,14 +78,14 @@ class Repeated:
         rank = rank or d
         return until(accuracy, [first] * (found == rank), lambda: self.one(rank).model, MOST)
 
-    def one(self, rank: int | None) -> Learned:
+    def one(self, rank: int | None) -> LearnedHead:
         learned = learn_attention(self.quiet(self.oracle), self.rng, rank)
         wanted = repeats_for(self.noise, self.oracle, learned.model)
         if wanted > 2 * self.repeats or self.spoiled(learned):
             raise TooNoisy(max(wanted, 4 * self.repeats))
         return learned
 
-    def spoiled(self, learned: Learned) -> bool:
+    def spoiled(self, learned: LearnedHead) -> bool:
         believed = learned.rank == 0 and self.zero and math.isfinite(learned.bound)
         return hidden(learned) and not believed and self.repeats < MOST_REPEATS
 
@@ -127,7 +127,7 @@ def repeats_at(noise: Noise, rho: float, v_norm: float) -> int:
 
 def learn_values(
     oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
-) -> Learned:
+) -> LearnedHead:
     """Recover one head from value answers, as accurate as promised or not."""
     unaware = not is_narrow(oracle)
     try:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import f as F
 
-from .._learned import BOUNDS, Learned, Quiet, Sampled
+from .._learned import BOUNDS, LearnedHead, Quiet, Sampled
 from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Narrow, Scaled
@@ -28,7 +28,7 @@ class Hidden(Exception):
     """A pass that cannot be averaged with others."""
 
 
-def hidden(learned: Learned) -> bool:
+def hidden(learned: LearnedHead) -> bool:
     """Whether noise made a W of 0 of it, or nearly did: passes that just escaped are too large on average."""
     close = learned.bound > learned.model.W_norm / 2 and exact_rank(learned.model) == learned.model.dim
     return learned.rank == 0 or close
@@ -88,16 +88,16 @@ def exact_rank(head: Attention) -> int:
     return numerical_rank(np.linalg.svd(head.W, compute_uv=False), head.dim)
 
 
-def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: Learned) -> Sampled:
+def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: LearnedHead) -> Sampled:
     """The average of the passes, with intervals from their spread."""
     head = average(passes)
     bounds = {name: interval(passes, parameter) for name, parameter in BOUNDS.items()}
     rank, given = exact_rank(head), " for a head of that rank"
     if rank == head.dim:
         rank, given = numerical_rank(np.linalg.svd(head.W, compute_uv=False), rank, bounds["bound"]), ""
-    asked = f"a {CONFIDENCE:.0%} confidence interval{given} from the spread of {len(passes)} passes, no guarantee"
+    caveat = f"; a {CONFIDENCE:.0%} confidence interval{given} from the spread of {len(passes)} passes, no guarantee"
     return Sampled(
-        head, rank, **bounds, confidence=CONFIDENCE, strict=False, quiet=quiet, asked=asked, lacking=lacking, one=one
+        model=head, rank=rank, **bounds, confidence=CONFIDENCE, quiet=quiet, caveat=caveat, needed=lacking, one=one
     )
 
 
@@ -106,7 +106,7 @@ MOST = 64  # passes: past that, what they have in common would show
 DITHER = 2.0  # scales differ by up to that factor
 
 
-def from_narrow(oracle: Narrow, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> Learned:
+def from_narrow(oracle: Narrow, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> LearnedHead:
     """One pass, bounded by the rounding of the answers; more where that does not prove the accuracy asked for."""
 
     def run() -> Attention:
@@ -118,7 +118,7 @@ def from_narrow(oracle: Narrow, rng: np.random.Generator, rank: int | None, accu
 
     one = learn_attention(oracle, rng, rank, accuracy)
     words = f"its answers were taken to be rounded once, to {oracle.name}"
-    alone = Sampled(**vars(one), quiet=Narrow, asked=words, lacking=MORE)
+    alone = Sampled.from_one(one, Narrow, words, MORE)
     if accuracy is None or one.bound <= accuracy or hidden(one):
         return alone
     try:

@@ -4,6 +4,7 @@ from .attention import Attention as Attention
 from .attention import Head as Head
 from .attention import plain as plain
 from .attention import with_values as with_values
+from .files import Model as Model
 from .files import load as load
 from .files import save as save
 from .front_head import Behind as Behind

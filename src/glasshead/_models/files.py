@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from .._families import FAMILIES, resolve
+from .attention import Attention
+from .front_head import FrontHead
+from .multi_head import MultiHead
+from .transformer import Transformer
+
+Model = Attention | FrontHead | MultiHead | Transformer
 
 FORMAT, VERSION = "glasshead", 1
 
 
-def save(model, path: str | os.PathLike) -> Path:
+def save(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write a glasshead model to `path`, whole or not at all.
 
     >>> gh.save(gh.Attention.random(8), "head.safetensors")  # doctest: +SKIP
@@ -36,7 +43,7 @@ def save(model, path: str | os.PathLike) -> Path:
     return path
 
 
-def load(path: str | os.PathLike):
+def load(path: str | os.PathLike[str]) -> Model:
     """Read a model that `gh.save` wrote; anything else is refused with the reason."""
     path = Path(path)
     if not path.is_file():
@@ -59,6 +66,6 @@ def load(path: str | os.PathLike):
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def model_class(family: str) -> type:
+def model_class(family: str) -> Any:
     """The class of the models of that family."""
     return resolve(f"_models:{FAMILIES[family].model}")

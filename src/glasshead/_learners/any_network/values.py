@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._checks import check_front_laws, held_out_front, sees_last_token
 from ..._errors import TargetMismatch
-from ..._learned import LearnedFront
+from ..._learned import MEASURED, LearnedFront
 from ..._meters import Copies, MatchingMeter, OneRow, Pilots, Place, Ruler, answer_noise, floor, orthonormal, slope_step
 from ..._models import Behind, FrontHead
 from ..._oracles import Normalised, Oracle
@@ -16,7 +16,6 @@ from ..._schemes import Measured, full, low_rank
 
 SMALL = 2  # up to this dimension no rank could save a query
 SAFETY = 4.0  # times the errors that noise and slopes, or the brackets left, suggest
-CONFIDENCE = 0.99
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,16 @@ def read_W(meter: MatchingMeter, rng: np.random.Generator, goal: Goal, known: di
     if float(np.linalg.norm(key_bias)) <= key_bias_error:  # a bias that cannot be told from none is none
         key_bias = None
     model = front_head(found, key_bias, oracle, residual)
-    confidence, scale = min(found.confidence, CONFIDENCE), float(np.hypot(length, meter.kappa))
-    score_error = meter.rho * (bound * meter.kappa + SAFETY * meter.pull_error)
-    return LearnedFront(model, found.rank, bound, key_bias_error, confidence, meter.ruler.noise, scale, score_error)
+    return LearnedFront(
+        model=model,
+        rank=found.rank,
+        bound=bound,
+        bound_key_bias=key_bias_error,
+        confidence=min(found.confidence, MEASURED),
+        noise=meter.ruler.noise,
+        scale=float(np.hypot(length, meter.kappa)),
+        score_error=meter.rho * (bound * meter.kappa + SAFETY * meter.pull_error),
+    )
 
 
 def front_head(found: Measured, key_bias: np.ndarray | None, behind: Behind, residual: bool) -> FrontHead:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._checks import check_combined, check_vector, held_out, held_out_heads
 from ..._errors import SAME, AccuracyUnreachable, BudgetExceeded, Evidence, GlassheadError, TargetMismatch
-from ..._learned import HeldOut, Learned, LearnedCombined, LearnedMultiHead, LearnedVector
+from ..._learned import HeldOut, LearnedCombined, LearnedHead, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead, with_values
 from ..._oracles import OneNumber, Oracle, Replayed
 from ..noise import learn_values
@@ -48,7 +48,7 @@ def learn_head(oracle: Oracle, rng: np.random.Generator, rank: int | None = None
             if mismatch.evidence is None or mismatch.evidence.law != SAME:  # noise is for the other route to average
                 raise
     learned = learn_values(oracle, rng, rank, accuracy)
-    strict = oracle.exact and accuracy is None and type(learned) is Learned
+    strict = oracle.exact and accuracy is None and type(learned) is LearnedHead
     return replace(learned, strict=True) if strict else learned
 
 

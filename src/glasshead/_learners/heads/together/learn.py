@@ -8,7 +8,7 @@ import numpy as np
 
 from ...._checks import checked_heads
 from ...._errors import BudgetExceeded, GlassheadError, NotConverged, TargetMismatch
-from ...._learned import CONFIDENCE, LearnedMultiHead
+from ...._learned import LearnedMultiHead
 from ...._meters import Box, open_box
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
@@ -37,7 +37,7 @@ def assembled(
         heads.append(Attention(np.zeros_like(W[0]), values.mean))
         found.append(0)
     model = MultiHead(heads, bias=face.box.bias)
-    return LearnedMultiHead(model, tuple(found), CONFIDENCE, words(model), accuracy)
+    return LearnedMultiHead(model=model, rank=tuple(found), found=words(model), accuracy=accuracy)
 
 
 def words(model: MultiHead) -> str:

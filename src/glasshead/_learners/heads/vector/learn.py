@@ -83,7 +83,6 @@ def error_of(seen: np.ndarray, expected: np.ndarray, noise: float) -> float:
 
 
 FAINT, FEW = 2e-5, 100.0  # of the loudest output, or so many roots of a rounding: one head can do without fainter ones
-CONFIDENCE = 0.99  # that the error is no larger than fresh queries show: it was so in 298 of 300 layers
 REFUSED = 1e-3  # of a head's parameters: more than that is not called a recovery
 
 FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], list[Drop]]
@@ -170,7 +169,8 @@ def read_scores(meter: VectorMeter, scale: Scale, rank: int | None, rng) -> tupl
 def summary(model, scores: list[HeadScores], columns: Columns, drops: list[Drop], error: float) -> LearnedVector:
     ranks = tuple(own.rank for own in scores)
     leaves = tuple(joint > alone for joint, alone in zip(columns.ranks, ranks, strict=True))
-    return LearnedVector(model, ranks, tuple(drop.basis.shape[1] for drop in drops), leaves, error, CONFIDENCE)
+    value_ranks = tuple(drop.basis.shape[1] for drop in drops)
+    return LearnedVector(model=model, rank=ranks, value_rank=value_ranks, leaves=leaves, error=error)
 
 
 def accurate(found: LearnedVector, accuracy: float | None) -> LearnedVector:
