@@ -3,13 +3,14 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format bench readme tables clean help
+.PHONY: demo test test-all recorded lint format bench readme tables clean help
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "glasshead needs Python 3.11, 3.12 or 3.13 on the PATH (or make PYTHON=/path/to/python)"; exit 1; }
@@ -30,11 +31,19 @@ $(VENV)/.bench: $(VENV)/.test
 demo: $(VENV)/.core  ## recover an attention head before your eyes
 	@$(BIN)/glasshead demo
 
-test: $(VENV)/.test  ## run the whole test suite
-	$(BIN)/python -m pytest
+test: $(VENV)/.test  ## run the tests, but the few that take more than 10 s each
+	$(PYTEST) -m "not slow"
 
-lint: $(VENV)/.lint  ## ruff and pyright
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright --project pyproject.toml
+test-all: $(VENV)/.test  ## run every test
+	$(PYTEST)
+
+recorded: $(VENV)/.test  ## run the recorded boxes again and list what has changed
+	$(BIN)/python -m tests.recorded --against tests/recorded/runs.json
+
+lint: $(VENV)/.lint  ## style, types, and who may import whom
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python --project pyproject.toml
+	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.lint  ## let ruff tidy the code
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
@@ -49,4 +58,4 @@ readme: $(VENV)/.core  ## put the measured numbers and the picture into README.m
 	$(BIN)/python -m bench.readme
 
 clean:  ## remove the environment and what was made
-	rm -rf $(VENV) demo .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo .pytest_cache .ruff_cache .import_linter_cache

@@ -1,5 +1,11 @@
 """Shapes in signatures are checked while the tests run. Must come before glasshead is imported anywhere."""
 
-from jaxtyping import install_import_hook
+import os
+
+# One thread for each process: tests run side by side, and two sums rounded in different orders differ.
+for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+from jaxtyping import install_import_hook  # noqa: E402
 
 hook = install_import_hook("glasshead", "beartype.beartype")

@@ -31,6 +31,7 @@ def ratios(cases) -> np.ndarray:
     return np.array(known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_bounds_hold_against_every_adversary(shape):
     """330 instances for each shape, W of Frobenius norm 0.4 to 40, zeros in v."""

@@ -115,7 +115,9 @@ def test_less_accuracy_costs_fewer_queries():
     assert queries[0] < 0.6 * queries[-1]
 
 
-@pytest.mark.parametrize("kind", ["something faint outside", "falling singular values"])
+@pytest.mark.parametrize(
+    "kind", ["something faint outside", pytest.param("falling singular values", marks=pytest.mark.slow)]
+)
 def test_the_stated_confidence_is_true(kind):
     """The bound must hold in 999 of 1000 cases: in all of these with probability 0.8, in all but one with 0.98."""
     misses = 0

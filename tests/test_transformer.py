@@ -111,8 +111,7 @@ def test_the_antisymmetric_part_is_a_plain_head():
 @pytest.mark.parametrize("biases", [False, True])
 def test_straightened_is_a_plain_head(biases, key_bias):
     target = transformer(6, 20, biases=biases, key_bias=key_bias)
-    network = Network(target.A, target.w, target.b, float(target.c))
-    oracle = Straightened(gh.ValueOracle(target), network, np.random.default_rng(0))
+    oracle = Straightened(gh.ValueOracle(target), target.network, np.random.default_rng(0))
     plain = gh.Attention(target.W, oracle.values, key_bias=target.key_bias)
     rng = np.random.default_rng(1)
     q, keys = 1e-2 * rng.standard_normal((50, 6)), max(1.0, oracle.shortest) * rng.standard_normal((50, 6))

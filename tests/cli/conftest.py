@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -65,6 +66,15 @@ class Result:
 
 
 Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Ctrl-C works here and in processes started here, also where the tests run under a parent that ignores it, as a
+    job in the background of a script does: a signal that is ignored stays ignored in every child."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Runs every box of `tests.recorded.boxes` and keeps what came of it, down to a hash of all questions asked.
 
-    python -m tests.recorded runs.json               # record
-    python -m tests.recorded new.json --against runs.json
+    make recorded                                                # compare with the record that is committed
+    python -m tests.recorded tests/recorded/runs.json            # write that record anew
+    python -m tests.recorded new.json --against old.json --only "plain:"
 
 A move or a rename changes nothing, bit for bit; a unification keeps family and rank, queries within 2% and errors
 within a factor of 2, and this lists the rest.
@@ -25,7 +26,8 @@ import numpy as np
 import glasshead as gh
 from tests.recorded.boxes import Case, cases
 
-UNCOUNTED = ("seconds", "words", "reason")
+RECORD = Path(__file__).with_name("runs.json")
+UNCOUNTED = ("seconds", "words", "reason")  # not written: no run is judged by them
 FLOOR = 1e-12  # errors below this are rounding: a factor between them says nothing
 
 
@@ -111,6 +113,13 @@ def differences(old: dict, new: dict) -> list[str]:
     return said
 
 
+def written(runs: dict) -> str:
+    """A record as text, one run on each line."""
+    kept = {name: {k: v for k, v in run.items() if k not in UNCOUNTED} for name, run in sorted(runs.items())}
+    lines = (f"{json.dumps(name)}: {json.dumps(run, sort_keys=True)}" for name, run in kept.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def compare(old: dict, new: dict) -> bool:
     exact, alike = 0, 0
     for name in sorted(old.keys() & new.keys()):
@@ -125,7 +134,7 @@ def compare(old: dict, new: dict) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--against", type=Path)
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--workers", type=int, default=2)
@@ -133,10 +142,11 @@ def main() -> None:
     chosen = [i for i, (group, case) in enumerate(cases()) if wanted.only in f"{group}: {case.name}"]
     with ProcessPoolExecutor(wanted.workers) as pool:
         runs = dict(pool.map(numbered, chosen))
-    wanted.out.write_text(json.dumps(runs, indent=1, sort_keys=True) + "\n")
-    print(f"{len(runs)} runs, {sum(r['seconds'] for r in runs.values()):.0f} s")
+    print(f"{len(runs)} runs, {sum(run['seconds'] for run in runs.values()):.0f} s")
+    if wanted.out:
+        wanted.out.write_text(written(runs))
     if wanted.against:
-        runs = json.loads(wanted.out.read_text())
+        runs = json.loads(written(runs))
         old = {k: v for k, v in json.loads(wanted.against.read_text()).items() if wanted.only in k}
         raise SystemExit(0 if compare(old, runs) else 1)
 

@@ -8,7 +8,7 @@ from .._checks import check_front_laws
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import LearnedTransformer
 from .._meters import Values
-from .._models import Network, Transformer
+from .._models import Transformer
 from .._oracles import Flat, Oracle, Straightened
 from .._relu import ReluNetwork, recover_relu
 from .attention import learn_key_bias, scheme
@@ -41,8 +41,7 @@ def learn_transformer(
 
 
 def read_head(oracle: Oracle, network: ReluNetwork, rng, rank, accuracy, known: dict) -> LearnedTransformer:
-    known_network = Network(network.A, network.w, network.b, float(network.c))
-    plain = Straightened(oracle, known_network, rng, network.residual or 0.0)
+    plain = Straightened(oracle, network, rng, network.residual or 0.0)
     values = Values(plain.values, 0.0, min(1.0, oracle.reach))
     meter = learn_key_bias(plain, values, rng, known, around=plain.values)
     oracle.stage = "reading W"

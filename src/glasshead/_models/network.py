@@ -1,10 +1,17 @@
-"""A two-layer ReLU network that is known, evaluated and inverted along segments."""
+"""The two-layer ReLU network, `g(x) = w^T ReLU(A^T x + b) + c`: evaluated, measured, and inverted along segments.
+
+`gh.recover_relu` finds one, a `gh.Transformer` has one behind its head, and the straightened oracle undoes one:
+behind a head, a sequence of two tokens is answered by `g(q + alpha k)`, and with g known that is an equation for the
+attention weight alpha.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._types import Float
 
@@ -12,23 +19,38 @@ STEPS = 40
 JUST_INSIDE = 2.0**-60  # at 0 itself all neurons may be at their kinks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Network:
-    """`g(x) = w^T ReLU(A^T x + b) + c`."""
+    """`g(x) = w^T ReLU(A^T x + b) + c`: one number for an input (d,), B of them for (B, d)."""
 
-    A: Float[np.ndarray, "d m"]
+    A: Float[np.ndarray, "d m"]  # a column for each neuron
     w: Float[np.ndarray, " m"]
     b: Float[np.ndarray, " m"]
-    c: float
+    c: float | np.floating
 
-    def __call__(self, x: Float[np.ndarray, "B d"]) -> Float[np.ndarray, " B"]:
+    @property
+    def dim(self) -> int:
+        return self.A.shape[0]
+
+    @property
+    def width(self) -> int:
+        return self.A.shape[1]
+
+    def __call__(self, x: ArrayLike) -> Any:
+        x = np.asarray(x)
+        if x.ndim not in (1, 2) or x.shape[-1] != self.dim:
+            raise ValueError(f"expected inputs of shape ({self.dim},) or (B, {self.dim}), got {x.shape}")
         return np.maximum(x @ self.A + self.b, 0) @ self.w + self.c
 
     @property
-    def bend(self) -> float:
-        """The largest distance from the origin at which a neuron bends."""
-        sizes = np.linalg.norm(self.A, axis=0)
-        return float(np.max(np.abs(self.b) / np.where(sizes > 0, sizes, np.inf), initial=0.0))
+    def kink_distances(self) -> Float[np.ndarray, " n"]:
+        """How far from the origin each neuron bends, for those that do."""
+        norms = np.linalg.norm(self.A, axis=0)
+        return np.abs(self.b[norms > 0]) / norms[norms > 0]
+
+    @property
+    def farthest_kink(self) -> float:
+        return float(self.kink_distances.max(initial=0.0))
 
     def gradient(self, x: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
         return self.A @ (self.w * (x @ self.A + self.b > 0))
@@ -79,7 +101,7 @@ class Network:
             alpha = after
         return self._exact(start, slope, alpha, y)
 
-    def kinks(self, q: np.ndarray, key: np.ndarray) -> Float[np.ndarray, " n"]:
+    def kinks_between(self, q: np.ndarray, key: np.ndarray) -> Float[np.ndarray, " n"]:
         """Where g bends on the way from q to q + k, with 0 and 1, for one pair."""
         with np.errstate(divide="ignore", invalid="ignore"):
             kinks = -(q @ self.A + self.b) / (key @ self.A)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._types import Float
 from .._validate import as_real, check_shape
 from .attention import Head, check_size, random_scores, scores_from
+from .network import Network
 
 
 class Transformer(Head):
@@ -23,7 +25,16 @@ class Transformer(Head):
 
     family = "transformer"
 
-    def __init__(self, W, A, w, *, b=None, c=0.0, key_bias=None):
+    def __init__(
+        self,
+        W: ArrayLike,
+        A: ArrayLike,
+        w: ArrayLike,
+        *,
+        b: ArrayLike | None = None,
+        c: ArrayLike = 0.0,
+        key_bias: ArrayLike | None = None,
+    ) -> None:
         self._set(as_real(W, "W"), None, key_bias, A, w, b, c)
 
     def _set(self, W, factors, key_bias, A, w, b, c) -> None:
@@ -35,8 +46,8 @@ class Transformer(Head):
         b = np.zeros(w.shape) if b is None else as_real(b, "b")
         check_shape(b.shape == w.shape, f"b of shape {w.shape}, like w", b.shape)
         check_shape(c.shape == (), "one number c", c.shape)
-        self.A, self.w, self.b = (a.astype(dtype, copy=False) for a in (A, w, b))
-        self.c = c.astype(dtype)[()]
+        A, w, b = (array.astype(dtype, copy=False) for array in (A, w, b))
+        self.network = Network(A, w, b, dtype.type(c))
 
     @classmethod
     def random(cls, dim: int, width: int, rank: int | None = None, seed: int = 0) -> Transformer:
@@ -51,25 +62,40 @@ class Transformer(Head):
         return model
 
     @classmethod
-    def around(cls, head: Head, A, w, *, b=None, c=0.0) -> Transformer:
+    def around(
+        cls, head: Head, A: ArrayLike, w: ArrayLike, *, b: ArrayLike | None = None, c: ArrayLike = 0.0
+    ) -> Transformer:
         """The Transformer with the scores of `head`."""
         model = cls.__new__(cls)
         model._set(**scores_from(head.score_tensors()), A=A, w=w, b=b, c=c)
         return model
 
     @property
+    def A(self) -> Float[np.ndarray, "d m"]:
+        return self.network.A
+
+    @property
+    def w(self) -> Float[np.ndarray, " m"]:
+        return self.network.w
+
+    @property
+    def b(self) -> Float[np.ndarray, " m"]:
+        return self.network.b
+
+    @property
+    def c(self) -> float | np.floating:
+        return self.network.c
+
+    @property
     def width(self) -> int:
-        return len(self.w)
+        return self.network.width
 
     @property
     def has_biases(self) -> bool:
         """Whether the network has any."""
         return bool(np.any(self.b) or np.any(self.c))
 
-    def network(self, x: Float[np.ndarray, "B d"]) -> Float[np.ndarray, " B"]:
-        return np.maximum(x @ self.A + self.b, 0) @ self.w + self.c
-
-    def __call__(self, X) -> np.ndarray | np.floating:
+    def __call__(self, X: ArrayLike) -> np.ndarray | np.floating:
         batch, single = self.batched(X)
         answers = self.network(np.einsum("bn,bnd->bd", self.weights(batch), batch))
         return answers[0] if single else answers

@@ -50,8 +50,8 @@ class Straightened(Wrapper):
         super().__init__(inner)
         self.network = network
         directions = unit(rng.standard_normal((SAMPLES, inner.dim)))
-        self.values = loudest(network, max(1.0, FAR * network.bend) * directions)
-        self.shortest = FAR * network.bend
+        self.values = loudest(network, max(1.0, FAR * network.farthest_kink) * directions)
+        self.shortest = FAR * network.farthest_kink
         keys = unit(self.values + unit(directions - np.outer(directions @ self.values, self.values)))
         length = max(1.0, self.shortest)
         shown = [network.steepness(np.zeros_like(keys), sign * length * keys, INNER) / length for sign in (1.0, -1.0)]
@@ -126,7 +126,7 @@ class Straightened(Wrapper):
     def _either(self, q: np.ndarray, key: np.ndarray, answer: float) -> float:
         """The weight that fits what is answered to a key and to the opposite one, or NaN if there are several."""
         opposite = self.inner(np.stack([q - key, q])[None])[0]
-        alpha = np.unique(np.concatenate([self.network.kinks(q, key), 1 - self.network.kinks(q, -key)]))
+        alpha = np.unique(np.concatenate([self.network.kinks_between(q, key), 1 - self.network.kinks_between(q, -key)]))
         there, back = (
             self.network.along(q[None], key[None], alpha)[0],
             self.network.along(q[None], -key[None], 1 - alpha)[0],

@@ -121,7 +121,7 @@ def lengths(g: Homogeneous, network: ReluNetwork) -> tuple[float, float]:
     """From well below the nearest hyperplane to well beyond the farthest, never longer than the box may be asked."""
     low, high = SHORTEST, FARTHEST
     if isinstance(g, Lifted):
-        far = np.clip(distances(network), NEAREST * g.radius, REMOTE * g.radius)
+        far = np.clip(network.kink_distances, NEAREST * g.radius, REMOTE * g.radius)
         low = min(low, g.radius / BEYOND, far.min(initial=np.inf) / BEYOND)
         high = max(high, g.radius * BEYOND, far.max(initial=0.0) * BEYOND)
     if isinstance(g, Plain):  # a scale other than 1 was chosen because answers are less exact at 1
@@ -129,11 +129,6 @@ def lengths(g: Homogeneous, network: ReluNetwork) -> tuple[float, float]:
     if g.box.max_norm is not None:
         low, high = SHORTEST * g.box.max_norm, g.box.max_norm / (1 + BESIDE_BY)
     return low, high
-
-
-def distances(network: ReluNetwork) -> np.ndarray:
-    norms = np.linalg.norm(network.A, axis=0)
-    return np.abs(network.b[norms > 0]) / norms[norms > 0]
 
 
 def exact_inputs(network: ReluNetwork, low: float, high: float, rng: np.random.Generator) -> np.ndarray:

@@ -7,7 +7,6 @@ import numpy as np
 from .._errors import BudgetExceeded, Evidence, GlassheadError, NotConverged, TargetMismatch
 from .._validate import positive, whole
 from .attempt import Attempt, Unresolved, attempt, attempt_line
-from .check import distances
 from .homogeneous import Box, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
 from .view import MANY, Noise, look, measure_noise
@@ -88,7 +87,7 @@ def move(g: Homogeneous, network: ReluNetwork, length: float) -> Homogeneous:
     """Look from between the radius and where the network was wrong, if that is so far off that kinks are lost there."""
     if not isinstance(g, Lifted) or length == 0 or 1 / FAR < length / g.radius < FAR:
         return g
-    if distances(network).max(initial=0.0) < g.radius / FAR:
+    if network.farthest_kink < g.radius / FAR:
         return Plain(g.box)  # it was noise that looked like biases
     moved = Lifted(g.box, float(np.clip(np.sqrt(g.radius * length), 1 / OUTERMOST, OUTERMOST)))
     moved.seen = g.seen

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import qr
 from scipy.optimize import linprog
 
+from .._models import Network
 from .._types import Float
 from .arcs import Pieces
 from .homogeneous import Homogeneous, Lifted
@@ -95,35 +96,17 @@ def from_linear_program(J, lengths, twice_linear) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class ReluNetwork:
+class ReluNetwork(Network):
     """The result of `gh.recover_relu`: `f(x) = w^T ReLU(A^T x + b) + c`, callable on inputs (d,) or (B, d).
 
     `residual` is the largest error on fresh inputs over the largest answer at inputs of their length; `reason` says in
     a sentence how many kinks there are, whether fewer neurons could do, and how the signs were chosen.
     """
 
-    A: Float[np.ndarray, "d m"]
-    w: Float[np.ndarray, "m"]
-    b: Float[np.ndarray, "m"]
-    c: float
     kinks: int
     queries: int
     residual: float | None
     reason: str
-
-    @property
-    def dim(self) -> int:
-        return self.A.shape[0]
-
-    @property
-    def width(self) -> int:
-        return self.A.shape[1]
-
-    def __call__(self, x):
-        x = np.asarray(x, dtype=np.float64)
-        if x.ndim not in (1, 2) or x.shape[-1] != self.dim:
-            raise ValueError(f"expected inputs of shape ({self.dim},) or (B, {self.dim}), got {x.shape}")
-        return np.maximum(x @ self.A + self.b, 0) @ self.w + self.c
 
     def __str__(self) -> str:
         checked = "not checked" if self.residual is None else f"held out {self.residual:.1e}"
