@@ -8,4 +8,6 @@ for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM"):
 
 from jaxtyping import install_import_hook  # noqa: E402
 
-hook = install_import_hook("glasshead", "beartype.beartype")
+import tests.typed  # noqa: E402, F401
+
+hook = install_import_hook("glasshead", "tests.typed.checker")

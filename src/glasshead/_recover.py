@@ -17,7 +17,7 @@ from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConver
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
 from ._learned import Check, Learned
 from ._limits import fewest, information_limit
-from ._models import Model, Norm
+from ._models import FrontHead, Model, Norm
 from ._oracles import Budgeted, Counted, Flat, Oracle, Replayed, Watched, as_oracle, bar
 from ._plan import plan
 from ._recognise import look, look_again
@@ -184,7 +184,7 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Reco
 
     def handed_back(learned: Learned, check: Check | None) -> Recovery:
         found = learned.recovery(oracle.queries, check, seen)
-        if hasattr(found.model, "behind"):  # what the model asks later is not part of this recovery
+        if isinstance(found.model, FrontHead):  # what the model asks later is not part of this recovery
             found.model.behind = wanted.box
         return found
 

@@ -1,4 +1,7 @@
-"""A matrix in the terminal: coloured half blocks, two rows of entries to a line."""
+"""What `glasshead demo` shows of a recovered head: a few digits, the numbers, and pictures of W.
+
+In the terminal a matrix is drawn in coloured half blocks, two rows of entries to a line.
+"""
 
 from __future__ import annotations
 
@@ -72,11 +75,15 @@ def introduce(screen: Console, dim: int) -> None:
     )
 
 
+def head_of(found: Recovery) -> Attention:
+    """The model of a recovery from a box that is one head."""
+    assert isinstance(found.model, Attention)
+    return found.model
+
+
 def errors(target: Attention, found: Recovery) -> dict[str, float]:
-    return {
-        "error_W": float(np.abs(found.model.W - target.W).max()),
-        "error_v": float(np.abs(found.model.v - target.v).max()),
-    }
+    head = head_of(found)
+    return {"error_W": float(np.abs(head.W - target.W).max()), "error_v": float(np.abs(head.v - target.v).max())}
 
 
 def numbers(screen: Console, target: Attention, found: Recovery) -> None:
@@ -94,10 +101,10 @@ def digits_table(target: Attention, found: Recovery, width: int) -> Table:
     table.add_column("recovered", no_wrap=True)
     if width >= WIDE:
         table.add_column("off by", justify="right", no_wrap=True)
-    last = target.dim - 1
+    head, last = head_of(found), target.dim - 1
     places: list[Any] = list(dict.fromkeys([(0, 0), (0, last), (last // 2, last // 3), (last, last)]))
-    weights = [(f"W[{i}, {j}]", target.W[i, j], found.model.W[i, j]) for i, j in places]
-    weights += [(f"v[{i}]", target.v[i], found.model.v[i]) for i in dict.fromkeys([0, last])]
+    weights = [(f"W[{i}, {j}]", target.W[i, j], head.W[i, j]) for i, j in places]
+    weights += [(f"v[{i}]", target.v[i], head.v[i]) for i in dict.fromkeys([0, last])]
     for name, true, recovered in weights:
         table.add_row(*[Text(name), *entry(float(true), float(recovered))][: len(table.columns)])
     return table
@@ -113,7 +120,7 @@ def entry(true: float, recovered: float) -> tuple[str, Text, str]:
 def numbers_table(target: Attention, found: Recovery) -> Table:
     off = errors(target, found)
     largest = float(np.abs(target.W).max())
-    same = int(np.sum(found.model.v == target.v))
+    same = int(np.sum(head_of(found).v == target.v))
     distance = float(np.linalg.norm(found.model.W - target.W))
     table = Table.grid(padding=(0, 3, 0, 0))
     table.add_column(style="dim", no_wrap=True)

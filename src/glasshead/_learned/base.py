@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._errors import Evidence
-from .._models import Model
+from .._models import Attention, Model, Transformer
 from .._oracles import Oracle
 from .._recovery import Recovery
 
@@ -59,9 +59,9 @@ class Learned:
 
     model: Model
     rank: int | tuple[int, ...]
-    bound: float | None = None
-    bound_v: float | None = None
-    confidence: float | None = None
+    bound: float | None
+    bound_v: float | None
+    confidence: float | None
     check: Check | None = None
     needed: str = ""
 
@@ -105,6 +105,8 @@ class Learned:
 @dataclass(frozen=True, kw_only=True)
 class Predicting(Learned):
     """A model that says how far a box that it describes may answer from it."""
+
+    model: Attention | Transformer
 
     def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
         """For each sequence of `X (B, N, d)`, how far the box's answer may lie from the model's."""

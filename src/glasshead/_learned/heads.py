@@ -41,7 +41,10 @@ class LearnedHeads(Learned):
 
     model: Attention | MultiHead
     rank: tuple[int, ...]
-    value_rank: tuple[int | None, ...] | None = None
+    value_rank: tuple[int, ...] | None
+    bound: None = None
+    bound_v: None = None
+    confidence: None = None
 
     @property
     def heads(self) -> tuple[Attention, ...]:
@@ -68,6 +71,7 @@ class LearnedMultiHead(LearnedHeads):
     asked for."""
 
     model: MultiHead
+    value_rank: tuple[int, ...] | None = None
     found: str
     accuracy: float | None = None
     check: HeldOut | None = None

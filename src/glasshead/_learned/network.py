@@ -22,6 +22,9 @@ class LearnedTransformer(Predicting):
     model: Transformer
     rank: int
     network: ReluNetwork
+    bound: None = None
+    bound_v: None = None
+    confidence: None = None
 
     @property
     def words(self) -> str:
@@ -67,6 +70,7 @@ class LearnedFront(Learned):
     model: FrontHead
     rank: int
     bound: float
+    bound_v: None = None
     bound_key_bias: float
     confidence: float
     noise: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.stats import f as F
@@ -91,7 +92,7 @@ def exact_rank(head: Attention) -> int:
 def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: LearnedHead) -> Sampled:
     """The average of the passes, with intervals from their spread."""
     head = average(passes)
-    bounds = {name: interval(passes, parameter) for name, parameter in BOUNDS.items()}
+    bounds: dict[str, Any] = {name: interval(passes, parameter) for name, parameter in BOUNDS.items()}
     rank, given = exact_rank(head), " for a head of that rank"
     if rank == head.dim:
         rank, given = numerical_rank(np.linalg.svd(head.W, compute_uv=False), rank, bounds["bound"]), ""

@@ -61,7 +61,7 @@ def rational_interpolation(oracle, heads: int, samples: int | None = None, copie
         limit=heads * information_limit(oracle.dim),
         bound=None,
         bound_v=None,
-        confidence=1.0,
+        confidence=0.0,
         residual=residual,
         reason=f"rational interpolation with {samples} ratios for each of {len(Q) * (2 * len(Z) - 1)} probes",
     )
