@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all recorded lint format bench readme tables clean help
+.PHONY: demo test test-all recorded lint format bench readme tables red clean help
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -50,6 +50,9 @@ format: $(VENV)/.lint  ## let ruff tidy the code
 
 bench: $(VENV)/.bench  ## measure; writes bench/results/*.json
 	$(BIN)/python -m bench.run
+
+red: $(VENV)/.test  ## try to break the promise: 15,000 boxes with fresh seeds (make red BOXES=500 for a taste)
+	$(BIN)/python -m tests.red --boxes $(or $(BOXES),15000)
 
 tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers
 	$(BIN)/python -m bench.pages

@@ -13,7 +13,6 @@ from tests.any_network.blocks import Block, RandomBlock, Result, identifiable, l
 
 import glasshead as gh
 from glasshead._meters.matching.meter import MatchingMeter
-from glasshead._models.norm import Norm
 
 from .fresh import measured
 
@@ -75,7 +74,7 @@ def blocks(dim: int, rank: int | None, residual: bool, outputs: int | None) -> d
 def norms(kind: str, dim: int, residual: bool, given: bool) -> dict[str, Any]:
     """A normalisation before the head: the identifiable part of W."""
     boxes = [Block(dim, norm=kind, residual=residual, eps=3.7e-6, seed=seed) for seed in range(SEEDS)]
-    norm = Norm(kind, 3.7e-6) if given else "auto"
+    norm = gh.Norm(kind, 3.7e-6) if given else "auto"
     runs = (
         (identifiable(box)[0], lambda box=box, seed=seed: learn(box, dim, seed=seed, norm=norm))
         for seed, box in enumerate(boxes)

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
+import glasshead as gh
 from glasshead import NotConverged, ValueOracle, defences
-from glasshead._models.multi_head import MultiHead
-from glasshead.baselines.rational_interpolation import rational_interpolation
-from glasshead.paper._blockdiag import blockdiag
 
 from . import blocks_cases as cases
 
@@ -37,8 +35,8 @@ def noise() -> Iterator[Row]:
             A, bases = KINDS[kind](THREE, m, level, seed)
             allowed = 1.5 * cases.best_possible(A, bases)
             told = level / np.sqrt(2)  # of an entry off the diagonal: the noise was made symmetric
-            hits["not told"] += cases.subspace_error(blockdiag(A), bases) <= allowed
-            hits["told"] += cases.subspace_error(blockdiag(A, told), bases) <= allowed
+            hits["not told"] += cases.subspace_error(gh.blockdiag(A), bases) <= allowed
+            hits["told"] += cases.subspace_error(gh.blockdiag(A, told), bases) <= allowed
             hits["fixed threshold"] += cases.subspace_error(cases.by_fixed_threshold(A, seed), bases) <= 100 * allowed
         yield {"kind": kind, "matrices": m, "noise": level, "trials": TRIALS} | hits
 
@@ -47,7 +45,7 @@ def alike() -> Iterator[Row]:
     """Blocks that are nearly equal: they still come apart, but where they lie is a matter of noise over difference."""
     for apart in (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 0.0):
         runs = [cases.alike_blocks(apart, 1e-6, seed) for seed in range(SEEDS)]
-        found = [blockdiag(A) for A, _ in runs]
+        found = [gh.blockdiag(A) for A, _ in runs]
         errors = [cases.subspace_error(one, bases) for one, (_, bases) in zip(found, runs, strict=True)]
         yield {"apart": apart, "blocks": sorted({len(one) for one in found}), "error": median(errors)}
 
@@ -85,10 +83,10 @@ def interpolation(dim: int, rank: int | None, most: int, samples: tuple[int, ...
     for H, times in product(range(1, most + 1), samples):
         right, refused, queries = [], 0, 0
         for seed in range(5):
-            target = MultiHead.random(dim, H, rank=rank, seed=seed)
+            target = gh.MultiHead.random(dim, H, rank=rank, seed=seed)
             oracle = ValueOracle(target)
             try:
-                found = rational_interpolation(oracle, H, samples=times * H)
+                found = gh.baselines.rational_interpolation(oracle, H, samples=times * H)
             except NotConverged as error:
                 found, refused = error.best, refused + 1
             right.append(int(np.sum(cases.head_errors(found.model, target) <= RIGHT)))

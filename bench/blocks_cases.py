@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+import glasshead as gh
 from glasshead import Attention, GlassheadError, ValueOracle
-from glasshead._models.multi_head import MultiHead
 from glasshead.paper._commutant import parts, turned
-from glasshead.paper.hessian_subspaces import hessian_subspaces
-from glasshead.paper.proposition_c_2 import proposition_c_2
 
 Subspaces = list[np.ndarray]
 
@@ -87,7 +85,7 @@ def by_fixed_threshold(A: np.ndarray, seed: int, threshold: float = 1e-6) -> Sub
     return [Q[:, row] for row in np.unique(reach, axis=0)]
 
 
-def box(d: int, H: int, *, rank: int | None = None, size=1.0, tilt=0.0, equal=False, seed: int = 0) -> MultiHead:
+def box(d: int, H: int, *, rank: int | None = None, size=1.0, tilt=0.0, equal=False, seed: int = 0) -> gh.MultiHead:
     """H heads in subspaces of d / H dimensions that are `tilt` away from orthogonal; `equal` ones but for the place."""
     rng = np.random.default_rng((seed, d, H))
     s = d // H
@@ -96,10 +94,10 @@ def box(d: int, H: int, *, rank: int | None = None, size=1.0, tilt=0.0, equal=Fa
     inner = [(rng.standard_normal((s, r)) @ rng.standard_normal((r, s)), rng.standard_normal(s)) for _ in range(H)]
     inner = [inner[0]] * H if equal else inner
     scale = size / np.sqrt(s * max(r, 1))
-    return MultiHead([Attention(scale * E @ W @ E.T, E @ v) for E, (W, v) in zip(bases, inner, strict=True)])
+    return gh.MultiHead([Attention(scale * E @ W @ E.T, E @ v) for E, (W, v) in zip(bases, inner, strict=True)])
 
 
-def head_errors(found: MultiHead, target: MultiHead) -> np.ndarray:
+def head_errors(found: gh.MultiHead, target: gh.MultiHead) -> np.ndarray:
     """The relative error of every head's W and v, whichever is larger, heads matched."""
 
     def distance(one: Attention, other: Attention) -> float:
@@ -111,18 +109,18 @@ def head_errors(found: MultiHead, target: MultiHead) -> np.ndarray:
     return np.sort(cost[rows, columns])
 
 
-def known_bases(target: MultiHead) -> float:
+def known_bases(target: gh.MultiHead) -> float:
     """The worst head's error by Proposition C.2 with the true bases, for heads that fill their subspaces."""
     bases = [np.linalg.svd(head.W)[0][:, : target.dim // len(target.heads)] for head in target.heads]
-    return float(head_errors(proposition_c_2(target, bases).model, target)[-1])  # type: ignore[arg-type]
+    return float(head_errors(gh.paper.proposition_c_2(target, bases).model, target)[-1])  # type: ignore[arg-type]
 
 
-def route(target: MultiHead, f=None, **kw: Any) -> dict[str, Any]:
+def route(target: gh.MultiHead, f=None, **kw: Any) -> dict[str, Any]:
     """Subspaces from Hessians, then Proposition C.2: how many subspaces, the worst head's error, the queries."""
     oracle = ValueOracle(f or target, target.dim)
     try:
-        bases = hessian_subspaces(oracle, **kw)
-        found = proposition_c_2(oracle, bases).model
+        bases = gh.paper.hessian_subspaces(oracle, **kw)
+        found = gh.paper.proposition_c_2(oracle, bases).model
     except GlassheadError as error:
         return {"found": 0, "error": None, "queries": oracle.queries, "refused": type(error).__name__}
     worst = float(head_errors(found, target)[-1]) if len(bases) == len(target.heads) else None

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 import glasshead as gh
-from glasshead._relu.learn import recover_relu
 
 Progress = Callable[[int, int, str], None]
 
@@ -62,7 +61,7 @@ def one(kind: str, d: int, m: int, seed: int, scaling: str) -> dict[str, Any]:
     target = box(kind, d, m, seed, scaling)
     start = perf_counter()
     try:
-        found = recover_relu(target, d, seed=seed)
+        found = gh.recover_relu(target, d, seed=seed)
     except gh.GlassheadError as refusal:
         return {"seed": seed, "refused": f"{type(refusal).__name__}: {refusal}"[:200]}
     seconds, inside = perf_counter() - start, target.seconds

@@ -5,16 +5,15 @@ import pytest
 from bench.blocks_cases import head_errors
 
 import glasshead as gh
-from glasshead._models.multi_head import MultiHead
 from glasshead.baselines import _poles as poles
-from glasshead.baselines.rational_interpolation import rational_interpolation, spread_ratios
+from glasshead.baselines.rational_interpolation import spread_ratios
 
 
 @pytest.mark.parametrize(("dim", "heads", "tolerance"), [(1, 1, 1e-9), (8, 1, 1e-9), (8, 2, 1e-9), (8, 3, 1e-6)])
 def test_recovers(dim, heads, tolerance):
-    target = MultiHead.random(dim, heads, seed=1)
+    target = gh.MultiHead.random(dim, heads, seed=1)
     oracle = gh.ValueOracle(target)
-    found = rational_interpolation(oracle, heads)
+    found = gh.baselines.rational_interpolation(oracle, heads)
     assert head_errors(found.model, target)[-1] <= tolerance
     asked = 2 * heads * (2 * dim**2 - dim) + dim
     assert found.queries == oracle.queries == asked + 48 * 2 * heads + 16
@@ -25,9 +24,9 @@ def test_recovers(dim, heads, tolerance):
 
 @pytest.mark.parametrize("heads", [6, 8])
 def test_double_precision_ends_before_six_heads(heads):
-    target = MultiHead.random(12, heads, seed=0)
+    target = gh.MultiHead.random(12, heads, seed=0)
     with pytest.raises(gh.NotConverged, match=f"lost the poles of {heads} heads in double precision") as caught:
-        rational_interpolation(target, heads)
+        gh.baselines.rational_interpolation(target, heads)
     assert caught.value.best.heads == heads
     assert head_errors(caught.value.best.model, target)[-1] > 1e-3
 
@@ -60,4 +59,4 @@ WRONG = {
 def test_wrong_arguments(case):
     arguments, message = WRONG[case]
     with pytest.raises(ValueError, match=message):
-        rational_interpolation(MultiHead.random(4, 2), **arguments)
+        gh.baselines.rational_interpolation(gh.MultiHead.random(4, 2), **arguments)

@@ -7,7 +7,6 @@ import pytest
 
 import glasshead as gh
 from glasshead._checks.noise import explained
-from glasshead._errors import Evidence
 
 from .helpers import Impostors
 from .multi.layers import layer
@@ -116,7 +115,7 @@ def test_rays_that_end_in_nothing_are_rough_all_the_same():
         size = np.linalg.norm(X[:, -1], axis=1)
         return np.where(size > 63, 0.0, size**2 * np.sin(1e6 * X[:, -1].sum(axis=1)))
 
-    seen = Evidence("some law", np.zeros((1, 4)), "expected 1", "2")
+    seen = gh.Evidence("some law", np.zeros((1, 4)), "expected 1", "2")
     mismatch = gh.TargetMismatch("no head", seen)
     told = explained(gh.ValueOracle(box, dim=4), mismatch, np.random.default_rng(0))
     assert "promise tolerance=" in str(told)

@@ -5,7 +5,6 @@ import pytest
 
 import glasshead as gh
 from glasshead._learners.any_network.learn import find_eps, forgets_lengths
-from glasshead._models.norm import Norm
 
 from .blocks import Block, RandomBlock, identifiable, learn
 
@@ -17,7 +16,7 @@ from .blocks import Block, RandomBlock, identifiable, learn
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 def test_the_identifiable_part_of_W(kind, residual, eps, given, accuracy):
     block = Block(16, norm=kind, residual=residual, eps=eps)
-    found = learn(block, 16, norm=Norm(kind, eps) if given else "auto")
+    found = learn(block, 16, norm=gh.Norm(kind, eps) if given else "auto")
     W, key_bias = identifiable(block)
     assert found.error(W) <= accuracy
     assert found.key_bias_error(key_bias) <= accuracy
@@ -59,16 +58,16 @@ def test_W_says_nothing_about_means():
 
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 def test_a_norm_and_the_way_back(kind):
-    norm, rng = Norm(kind, 1e-5), np.random.default_rng(0)
+    norm, rng = gh.Norm(kind, 1e-5), np.random.default_rng(0)
     Z = norm.centred(0.5 * rng.standard_normal((20, 7)))
     assert np.allclose(norm(norm.token(Z)), Z, rtol=0, atol=1e-14)
 
 
 def test_norms_are_checked():
     with pytest.raises(ValueError, match="expected a kind from"):
-        Norm("batch", 1e-5)
+        gh.Norm("batch", 1e-5)
     with pytest.raises(ValueError, match="eps > 0"):
-        Norm("layer", 0.0)
+        gh.Norm("layer", 0.0)
 
 
 @pytest.mark.parametrize("kind", ["layer", "rms"])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._models.norm import Norm
 
 from .blocks import Block, evidence_against, identifiable, learn
 
@@ -44,7 +43,7 @@ def test_an_accuracy_asks_for_as_many_bits():
 
 def test_decisions_behind_a_given_normalisation():
     block = Block(6, norm="layer", seed=1)
-    found = learn(block, 6, oracle=gh.SignOracle, norm=Norm("layer", 1e-5))
+    found = learn(block, 6, oracle=gh.SignOracle, norm=gh.Norm("layer", 1e-5))
     assert found.error(identifiable(block)[0]) <= 1e-6
 
 

@@ -7,8 +7,6 @@ import pytest
 
 import glasshead as gh
 from glasshead import answers
-from glasshead._models.front_head import FrontHead
-from glasshead._models.norm import Norm
 
 from .blocks import Block, identifiable
 
@@ -20,11 +18,12 @@ HEADS = {
 }
 
 
-def head_of(block: Block, behind=None) -> FrontHead:
+def head_of(block: Block, behind=None) -> gh.FrontHead:
     if block.norm is None:
-        return FrontHead(block.W, key_bias=block.key_bias, behind=behind, residual=block.residual)
+        return gh.FrontHead(block.W, key_bias=block.key_bias, behind=behind, residual=block.residual)
     W, key_bias = identifiable(block)
-    return FrontHead(W, key_bias=key_bias, behind=behind, residual=block.residual, norm=Norm(block.norm, block.eps))
+    norm = gh.Norm(block.norm, block.eps)
+    return gh.FrontHead(W, key_bias=key_bias, behind=behind, residual=block.residual, norm=norm)
 
 
 @pytest.mark.parametrize("kind", HEADS)
@@ -44,7 +43,7 @@ def test_it_answers_by_asking_the_box_something_shorter(kind):
 
 def test_a_wrong_W_answers_wrongly():
     block = Block(6)
-    wrong = FrontHead(1.01 * block.W, key_bias=block.key_bias, behind=block)
+    wrong = gh.FrontHead(1.01 * block.W, key_bias=block.key_bias, behind=block)
     X = np.random.default_rng(0).standard_normal((9, 4, 6))
     assert np.abs(wrong(X) - block(X)).max() > 1e-6
 
@@ -59,7 +58,7 @@ def test_without_a_box_it_attends_but_does_not_answer():
 
 
 def test_sequences_beyond_any_shorter_one_are_refused():
-    head = FrontHead(np.eye(2), behind=lambda X: X[:, -1, 0])
+    head = gh.FrontHead(np.eye(2), behind=lambda X: X[:, -1, 0])
     many = np.array([[-7.0, 0.0]] * 2000 + [[1.0, 0.0]])  # each scores -8, so 64 copies of anything weigh too little
     with pytest.raises(ValueError, match="ask about shorter tokens"):
         head(many)
@@ -69,7 +68,7 @@ def test_sequences_beyond_any_shorter_one_are_refused():
 def test_it_is_saved_without_the_box(kind):
     block = Block(6, **HEADS[kind])
     head = head_of(block, behind=block)
-    again = FrontHead.from_tensors(head.tensors())
+    again = gh.FrontHead.from_tensors(head.tensors())
     X = 0.1 * np.random.default_rng(0).standard_normal((3, 4, 6))
     assert np.array_equal(again.attend(X), head.attend(X))
     assert again.behind is None
@@ -79,7 +78,7 @@ def test_it_is_saved_without_the_box(kind):
 
 def test_factors_are_kept():
     Q, K = np.random.default_rng(0).standard_normal((2, 2, 7))
-    head = FrontHead.from_tensors({"Q": Q, "K": K, "residual": np.array(1.0)})
+    head = gh.FrontHead.from_tensors({"Q": Q, "K": K, "residual": np.array(1.0)})
     assert np.allclose(head.W, K.T @ Q)
     assert set(head.tensors()) == {"Q", "K", "residual"}
     assert "rank=2" in repr(head)
@@ -96,7 +95,7 @@ def test_factors_are_kept():
 )
 def test_arguments_are_checked(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        FrontHead(arguments.pop("W"), **arguments)
+        gh.FrontHead(arguments.pop("W"), **arguments)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import pytest
 import glasshead as gh
 from glasshead._checks.laws import could_be_heads
 from glasshead._learners.heads.together.columns import OFF, stand
-from glasshead._learners.heads.together.fit import Even, Pairs, least_squares
+from glasshead._learners.heads.together.fit import Even, Pairs
+from glasshead._learners.heads.together.levenberg import levenberg
 from glasshead._learners.heads.together.lift import suited
 from glasshead._learners.heads.together.plane import Plane, heads_in
 from glasshead._learners.heads.together.turns import turned
@@ -99,7 +100,7 @@ def test_laws_that_sums_of_heads_keep(name):
     assert could_be_heads(oracle, np.random.default_rng(0))
 
 
-def test_least_squares_ends_at_rounding():
+def test_levenberg_ends_at_rounding():
     t = np.linspace(0, 1, 20)
     true = np.array([2.0, -3.0, 0.5])
 
@@ -110,6 +111,6 @@ def test_least_squares_ends_at_rounding():
         e = np.exp(x[1] * t)
         return np.stack([e, x[0] * t * e, np.ones_like(t)], axis=1)
 
-    x, left = least_squares(lambda x: model(true) - model(x), jacobian, np.array([1.0, -1.0, 0.0]), 1e-12)
+    x, left = levenberg(lambda x: model(true) - model(x), jacobian, np.array([1.0, -1.0, 0.0]), 1e-12)
     assert left <= 1e-14
     assert np.abs(x - true).max() <= 1e-11

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from relu_cases import gaussian
 
-from glasshead._errors import BudgetExceeded, OracleError, TargetMismatch
-from glasshead._relu.learn import recover_relu
+import glasshead as gh
 
 rng = np.random.default_rng(1)
 A, B, v = rng.standard_normal((6, 8)), rng.standard_normal((8, 5)), rng.standard_normal(8)
@@ -29,8 +28,8 @@ NOT_TWO_LAYERS = {
 @pytest.mark.parametrize("name", NOT_TWO_LAYERS)
 def test_another_function_is_refused_with_evidence(name):
     f = NOT_TWO_LAYERS[name]
-    with pytest.raises(TargetMismatch, match="not a two-layer ReLU network") as refused:
-        recover_relu(f, 6)
+    with pytest.raises(gh.TargetMismatch, match="not a two-layer ReLU network") as refused:
+        gh.recover_relu(f, 6)
     evidence, best = refused.value.evidence, refused.value.best
     assert evidence is not None
     assert evidence.query.shape == (1, 6)
@@ -40,8 +39,8 @@ def test_another_function_is_refused_with_evidence(name):
 
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_biases_false_refuses_a_network_with_biases(d):
-    with pytest.raises(TargetMismatch, match="not a two-layer ReLU network"):
-        recover_relu(gaussian(d, 3, biases=1.0), d, biases=False)
+    with pytest.raises(gh.TargetMismatch, match="not a two-layer ReLU network"):
+        gh.recover_relu(gaussian(d, 3, biases=1.0), d, biases=False)
 
 
 def f(x):
@@ -71,7 +70,7 @@ BAD_ARGUMENTS = [
 @pytest.mark.parametrize(("arguments", "kind", "message"), BAD_ARGUMENTS)
 def test_arguments(arguments, kind, message):
     with pytest.raises(kind, match=message):
-        recover_relu(**arguments)
+        gh.recover_relu(**arguments)
 
 
 BAD_ANSWERS = [
@@ -85,8 +84,8 @@ BAD_ANSWERS = [
 
 @pytest.mark.parametrize(("box", "message"), BAD_ANSWERS)
 def test_answers(box, message):
-    with pytest.raises(OracleError, match=message) as failed:
-        recover_relu(box, 2)
+    with pytest.raises(gh.OracleError, match=message) as failed:
+        gh.recover_relu(box, 2)
     assert failed.value.query is not None
     assert failed.value.query.shape == (1, 2)
 
@@ -94,10 +93,10 @@ def test_answers(box, message):
 @pytest.mark.parametrize(("spent", "known"), [(0.01, set()), (0.5, {"kinks"}), (0.999, {"kinks", "unchecked"})])
 def test_a_budget_spent_midway_says_what_is_known(spent, known):
     net = gaussian(16, 64)
-    full = recover_relu(net, 16).queries
+    full = gh.recover_relu(net, 16).queries
     net.asked = 0
-    with pytest.raises(BudgetExceeded, match="queries is spent") as refused:
-        recover_relu(net, 16, budget=round(spent * full))
+    with pytest.raises(gh.BudgetExceeded, match="queries is spent") as refused:
+        gh.recover_relu(net, 16, budget=round(spent * full))
     assert net.asked <= spent * full + 1
     assert refused.value.known.keys() == known
     assert refused.value.needed > 0
@@ -107,8 +106,8 @@ def test_a_budget_spent_midway_says_what_is_known(spent, known):
 
 def test_a_budget_that_suffices_changes_nothing():
     net = gaussian(8, 6)
-    free = recover_relu(net, 8)
-    bound = recover_relu(net, 8, budget=free.queries)
+    free = gh.recover_relu(net, 8)
+    bound = gh.recover_relu(net, 8, budget=free.queries)
     assert np.array_equal(free.A, bound.A)
-    with pytest.raises(BudgetExceeded):
-        recover_relu(net, 8, budget=free.queries - 1)
+    with pytest.raises(gh.BudgetExceeded):
+        gh.recover_relu(net, 8, budget=free.queries - 1)

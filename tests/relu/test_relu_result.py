@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from relu_cases import Net, gaussian
 
+import glasshead as gh
 from glasshead._relu import homogeneous
-from glasshead._relu.learn import recover_relu
 
 
 def test_one_input_or_many():
     net = gaussian(3, 4, biases=1.0)
-    found = recover_relu(net, 3)
+    found = gh.recover_relu(net, 3)
     x = np.array([[1.0, 2.0, -1.0], [0.0, 0.0, 0.0]])
     assert found(x).shape == (2,)
     assert found(x[0]) == pytest.approx(found(x)[0])
@@ -24,7 +24,7 @@ def test_one_input_or_many():
 def test_the_box_may_say_its_dimension():
     net = gaussian(3, 4)
     net.dim = 3  # type: ignore[attr-defined]
-    assert recover_relu(net).dim == 3
+    assert gh.recover_relu(net).dim == 3
 
 
 @pytest.mark.parametrize("biases", [0.0, 1.0])
@@ -32,7 +32,7 @@ def test_the_same_seed_asks_the_same_queries(biases):
     def asked(seed):
         log = []
         net = gaussian(5, 9, biases=biases)
-        recover_relu(lambda x: log.append(x.copy()) or net(x), 5, seed=seed)
+        gh.recover_relu(lambda x: log.append(x.copy()) or net(x), 5, seed=seed)
         return np.vstack(log)
 
     assert np.array_equal(asked(3), asked(3))
@@ -47,13 +47,13 @@ def test_a_box_that_works_in_place_is_none_of_our_business():
         x[:] = np.nan
         return y
 
-    assert net.error(recover_relu(rude, 4)) <= 1e-11
+    assert net.error(gh.recover_relu(rude, 4)) <= 1e-11
 
 
 def test_large_requests_go_out_in_chunks(monkeypatch):
     monkeypatch.setattr(homogeneous, "CHUNK", 160)
     net, largest = gaussian(8, 6), []
-    found = recover_relu(lambda x: largest.append(len(x)) or net(x), 8)
+    found = gh.recover_relu(lambda x: largest.append(len(x)) or net(x), 8)
     assert max(largest) <= 20
     assert net.error(found) <= 1e-11
 
@@ -82,7 +82,7 @@ def test_the_choice_of_signs(d, m, kind, width, reason):
     J, signs, tau = rng.standard_normal((m, d)), rng.choice([-1.0, 1.0], m), rng.choice([-1.0, 1.0], m)
     tau[: {"signs": 0, "one split": 1, "two split": 2}[kind]] = 0.3
     net = shared(J, signs, tau)
-    found = recover_relu(net, d)
+    found = gh.recover_relu(net, d)
     assert net.error(found) <= 1e-10
     assert found.width == width
     assert reason in found.reason

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from relu_cases import Net, gaussian
 
-from glasshead._errors import GlassheadError, NotConverged, TargetMismatch
-from glasshead._relu.learn import recover_relu
+import glasshead as gh
 
 DECADES = 10.0 ** np.arange(-3, 5)
 
@@ -36,8 +35,8 @@ def worst(f, found, d: int, noise: float = 0.0) -> float:
 
 def learned(box, d: int, seed: int):
     try:
-        return recover_relu(box, d, seed=seed)
-    except GlassheadError as refused:
+        return gh.recover_relu(box, d, seed=seed)
+    except gh.GlassheadError as refused:
         return refused
 
 
@@ -50,14 +49,14 @@ KINDS = ["far biases", "own scales", "off at 0", "growing"]
 def test_kinks_over_decades_are_recovered(kind, decades, d, m):
     net = spread(kind, d, m, decades, seed=1)
     cancels = kind == "growing"  # near 0 the answers are what thousands of times larger neurons leave over
-    assert worst(net, recover_relu(net, d), d) <= (1e-4 if cancels else 1e-8)
+    assert worst(net, gh.recover_relu(net, d), d) <= (1e-4 if cancels else 1e-8)
 
 
 def test_a_kink_millions_of_radii_away_is_found_from_there():
     net = gaussian(6, 8, biases=1e-3)
     net.A[:, 0], net.b[0] = 1e-3 * net.A[:, 0], 3.0
     net.w[0] = 1e3
-    assert worst(net, recover_relu(net, 6), 6) <= 1e-8
+    assert worst(net, gh.recover_relu(net, 6), 6) <= 1e-8
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -66,7 +65,7 @@ def test_a_kink_millions_of_radii_away_is_found_from_there():
 def test_single_precision_is_never_silently_wrong(kind, d, m, decades, seed):
     net = spread(kind, d, m, decades, seed)
     found = learned(replace(net, dtype=np.float32), d, seed)
-    assert isinstance(found, NotConverged | TargetMismatch) or worst(net, found, d) <= 1e-4
+    assert isinstance(found, gh.NotConverged | gh.TargetMismatch) or worst(net, found, d) <= 1e-4
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,7 +73,7 @@ def test_single_precision_is_never_silently_wrong(kind, d, m, decades, seed):
 def test_noise_is_never_silently_wrong(kind, seed):
     net, rng = spread(kind, 5, 6, 2, seed), np.random.default_rng(0)
     found = learned(lambda x: net(x) + 1e-7 * rng.standard_normal(len(x)), 5, seed)
-    assert isinstance(found, NotConverged | TargetMismatch) or worst(net, found, 5, noise=1e-7) <= 1e-4
+    assert isinstance(found, gh.NotConverged | gh.TargetMismatch) or worst(net, found, 5, noise=1e-7) <= 1e-4
 
 
 def deeper(name: str, seed: int):
@@ -95,8 +94,8 @@ def deeper(name: str, seed: int):
 @pytest.mark.parametrize("name", ["random", "from 10 on", "from 300 on"])
 @pytest.mark.parametrize("seed", range(8))
 def test_three_layers_are_refused_wherever_they_differ(name, seed):
-    with pytest.raises(TargetMismatch):
-        recover_relu(deeper(name, seed), 4, seed=seed)
+    with pytest.raises(gh.TargetMismatch):
+        gh.recover_relu(deeper(name, seed), 4, seed=seed)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e-5, 1e-8])
@@ -104,6 +103,6 @@ def test_three_layers_are_refused_wherever_they_differ(name, seed):
 def test_a_curve_is_refused_before_many_questions(size, seed):
     """To rounding a faint curve is a network of thousands of blurred kinks."""
     net = gaussian(6, 8, biases=1.0, seed=seed)
-    with pytest.raises(TargetMismatch):
-        recover_relu(lambda x: net(x) + size * np.sin(x[:, 0]), 6, seed=seed)
+    with pytest.raises(gh.TargetMismatch):
+        gh.recover_relu(lambda x: net(x) + size * np.sin(x[:, 0]), 6, seed=seed)
     assert net.asked <= 8000

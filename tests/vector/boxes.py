@@ -6,7 +6,6 @@ import numpy as np
 
 import glasshead as gh
 from glasshead._checks.held_out import check_vector
-from glasshead._models.multi_head import MultiHead
 
 
 def head(dim, outputs, *, rank=None, value_rank=None, key_bias=0.0, bias=0.0, dtype=np.float64, seed=0) -> gh.Attention:
@@ -21,7 +20,7 @@ def product(rows, columns, rank, rng) -> np.ndarray:
     return rng.standard_normal((rows, rank)) @ rng.standard_normal((rank, columns)) / np.sqrt(rank)
 
 
-def layer(dim, heads, *, width=None, outputs=None, biases=1.0, dtype=np.float64, seed=0) -> MultiHead:
+def layer(dim, heads, *, width=None, outputs=None, biases=1.0, dtype=np.float64, seed=0) -> gh.MultiHead:
     """The usual layer with Gaussian projections of `width` rows in all, d unless said otherwise."""
     rng = np.random.default_rng((seed, dim, heads))
     width, outputs = width or dim, outputs or dim
@@ -30,7 +29,7 @@ def layer(dim, heads, *, width=None, outputs=None, biases=1.0, dtype=np.float64,
     shifts = [(biases * rng.standard_normal(size)).astype(dtype) for size in (width, width, outputs)]
     names = dict(zip(("q_bias", "v_bias", "o_bias"), shifts, strict=True))
     matrices = [M.astype(dtype) for M in (2 * Q, 2 * K, V, W_o)]
-    return MultiHead.from_projections(*matrices, heads, **names)
+    return gh.MultiHead.from_projections(*matrices, heads, **names)
 
 
 def learned(box, learn, seed=0, **keywords):

@@ -8,16 +8,15 @@ import pytest
 import glasshead as gh
 from glasshead._learners.heads.combination import learn, values
 from glasshead._learners.heads.combination.outputs import Combined, generic_weights, read_sizes
-from glasshead._models.multi_head import MultiHead
 from glasshead._oracles import limits as record
 
 from .boxes import layer, product
 
 
-def in_units(box, units) -> MultiHead:
+def in_units(box, units) -> gh.MultiHead:
     """The layer with outputs in other units."""
     heads = [gh.Attention(head.W, head.v * units, key_bias=head.key_bias) for head in box.heads]
-    return MultiHead(heads, bias=box.bias * units)
+    return gh.MultiHead(heads, bias=box.bias * units)
 
 
 def value_error(found, box) -> float:
@@ -28,20 +27,20 @@ def value_error(found, box) -> float:
     return float((off / np.where(size > 0, size, 1.0)).max())
 
 
-def rank_two(dim=12, heads=4, outputs=2) -> MultiHead:
+def rank_two(dim=12, heads=4, outputs=2) -> gh.MultiHead:
     """Value maps of rank 2 and W of full rank."""
     rng = np.random.default_rng(dim)
     own = [
         gh.Attention(rng.standard_normal((dim, dim)) / 3, product(dim, outputs, 2, rng), key_bias=rng.normal(size=dim))
         for _ in range(heads)
     ]
-    return MultiHead(own, bias=rng.standard_normal(outputs))
+    return gh.MultiHead(own, bias=rng.standard_normal(outputs))
 
 
-def twice(box) -> MultiHead:
+def twice(box) -> gh.MultiHead:
     """The last output once more, with the other sign."""
     heads = [gh.Attention(head.W, np.c_[head.v, -head.v[:, -1]], key_bias=head.key_bias) for head in box.heads]
-    return MultiHead(heads, bias=np.append(box.bias, -box.bias[-1]))
+    return gh.MultiHead(heads, bias=np.append(box.bias, -box.bias[-1]))
 
 
 BOXES = {
@@ -103,7 +102,7 @@ def test_an_output_of_rounding_alone():
         return np.c_[y, (y[:, 0] + y[:, 1]) - y[:, 0] - y[:, 1]]
 
     found = gh.recover(gh.ValueOracle(f, dim=16), family="multi-head").model
-    seen = MultiHead([gh.Attention(head.W, head.v[:, :2], key_bias=head.key_bias) for head in found.heads])
+    seen = gh.MultiHead([gh.Attention(head.W, head.v[:, :2], key_bias=head.key_bias) for head in found.heads])
     assert len(found.heads) == 4
     assert value_error(seen, box) < 1e-11
     assert np.abs(found.v[:, :, 2]).max() < 1e-13
@@ -138,7 +137,7 @@ def test_a_relative_tolerance():
 def test_a_head_below_the_tolerance_is_refused():
     """A check that allows for the tolerance says nothing about it."""
     loud, *others = layer(12, 3, outputs=2).heads
-    box = MultiHead([loud, *(gh.Attention(head.W, 1e-4 * head.v, key_bias=head.key_bias) for head in others)])
+    box = gh.MultiHead([loud, *(gh.Attention(head.W, 1e-4 * head.v, key_bias=head.key_bias) for head in others)])
     f = gh.defences.noisy(box, 1e-5, seed=0)
     with pytest.raises((gh.AccuracyUnreachable, gh.NotConverged, gh.TargetMismatch)):
         gh.recover(gh.ValueOracle(f, dim=12, tolerance=1e-5), family="multi-head")
@@ -162,7 +161,7 @@ def cooler_when_longer(dim=12):
     """Two honest outputs, and one whose scores shrink with every token beyond two."""
     honest, other = layer(dim, 3, outputs=2), layer(dim, 3, outputs=1, seed=1)
     cooler = [
-        MultiHead([gh.Attention(head.W / n, head.v, key_bias=head.key_bias / n) for head in other.heads])
+        gh.MultiHead([gh.Attention(head.W / n, head.v, key_bias=head.key_bias / n) for head in other.heads])
         for n in range(1, 9)
     ]
     return lambda X: np.c_[honest(X), cooler[max(0, X.shape[1] - 2)](X)]

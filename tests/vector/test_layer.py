@@ -9,7 +9,6 @@ import glasshead as gh
 from glasshead._learners.heads.vector import spaces
 from glasshead._learners.heads.vector.learn import learn_vector
 from glasshead._learners.heads.vector.spaces import ways_to_bunch
-from glasshead._models.multi_head import MultiHead
 
 from .boxes import head, layer, learned
 
@@ -59,7 +58,7 @@ def test_mixed_ranks_and_full_W():
     cuts = np.split(np.arange(dim), [4, 12])
     V, out = rng.standard_normal((2, dim, dim)) / np.sqrt(dim)
     heads = [gh.Attention(head(dim, 2, seed=h).W, V[:, cut] @ out[cut]) for h, cut in enumerate(cuts)]
-    found, error, _ = learned(MultiHead(heads), learn_vector)
+    found, error, _ = learned(gh.MultiHead(heads), learn_vector)
     assert error <= 1e-9
     assert sorted(found.value_rank) == [4, 8, 12]
     assert found.rank == (dim,) * 3
@@ -69,7 +68,7 @@ def test_heads_with_one_W_are_one_head():
     box = layer(24, 4, biases=0.0)
     heads = list(box.heads)
     heads[1] = gh.Attention(heads[0].W, heads[1].v)
-    found, error, _ = learned(MultiHead(heads), learn_vector)
+    found, error, _ = learned(gh.MultiHead(heads), learn_vector)
     assert error <= 1e-9
     assert len(found.rank) == 3
 
@@ -103,4 +102,4 @@ def test_torch_as_a_black_box():
 
     oracle = gh.ValueOracle(box, dim=32)
     found = learn_vector(oracle, np.random.default_rng(0))
-    assert gh.distance(found.model, MultiHead.from_torch(module)) <= 1e-9
+    assert gh.distance(found.model, gh.MultiHead.from_torch(module)) <= 1e-9

@@ -11,7 +11,6 @@ import glasshead as gh
 from glasshead._checks.held_out import check_vector
 from glasshead._learners.heads.vector.learn import learn_vector, learn_vector_attention
 from glasshead._learners.heads.vector.spaces import NeedsScalarRoute
-from glasshead._models.multi_head import MultiHead
 from glasshead._oracles.limits import Budgeted
 
 from .boxes import head, layer
@@ -28,12 +27,12 @@ def attempt(box, learn=learn_vector, seed=0, **keywords):
 
 def cancelling():
     one = head(12, 12)
-    return MultiHead([one, gh.Attention(head(12, 12, seed=1).W, -one.v)])
+    return gh.MultiHead([one, gh.Attention(head(12, 12, seed=1).W, -one.v)])
 
 
 def singular():
     first, *others = layer(24, 4, biases=0.0).heads
-    return MultiHead([first, gh.Attention(head(24, 2).W, -first.v), *others])
+    return gh.MultiHead([first, gh.Attention(head(24, 2).W, -first.v), *others])
 
 
 ELSEWHERE = {
@@ -89,7 +88,7 @@ def residual(dim=16):
 
 def cooler_when_longer(dim=16):
     inner = layer(dim, 2)
-    models = [MultiHead([gh.Attention(h.W / n, h.v) for h in inner.heads]) for n in range(1, 20)]
+    models = [gh.MultiHead([gh.Attention(h.W / n, h.v) for h in inner.heads]) for n in range(1, 20)]
     return lambda X: models[X.shape[1] - 1](X)
 
 
@@ -137,7 +136,7 @@ def test_heads_hardly_apart():
     rng = np.random.default_rng(0)
     box = layer(16, 2, biases=0.0)
     one, two = box.heads
-    near = MultiHead([one, gh.Attention(one.W + 1e-7 * rng.standard_normal((16, 16)), two.v)])
+    near = gh.MultiHead([one, gh.Attention(one.W + 1e-7 * rng.standard_normal((16, 16)), two.v)])
     oracle = gh.ValueOracle(near)
     try:
         found = learn_vector(oracle, rng)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import eig
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import least_squares, linear_sum_assignment
+from scipy.special import expit
 
 from .._types import Float
 
 FURTHEST = 30.0  # past this size a score saturates whatever the ratio
-STEPS = 60
+EXACT = 1e-13  # relative: a few hundred roundings, past which neither a step nor a misfit says anything
 
 
 def loewner(r: Float[np.ndarray, " M"], y: Float[np.ndarray, " M"]) -> tuple[np.ndarray, np.ndarray]:
@@ -46,43 +47,40 @@ def pairs(
     """
     t, y = np.append(np.log(r), np.inf), np.column_stack([y, total])
     s = np.array([first_guess(r, row[:-1], heads) for row in y])
-    return polished(s, least_squares(basis(s, t), y), t, y)
+    return polished(s, fitted_values(s, t, y), t, y)
 
 
 def polished(s, c, t, y, values_known: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Levenberg-Marquardt on all rows side by side, each with a damping of its own."""
-    misfit, damping = np.linalg.norm(fitted(s, c, t) - y, axis=1), np.full(len(y), 1e-3)
-    for _ in range(STEPS):
-        ds, dc = step(s, c, t, y, damping, values_known)
-        new_s, new_c = np.clip(s + ds, -FURTHEST, FURTHEST), c + dc
-        new = np.linalg.norm(fitted(new_s, new_c, t) - y, axis=1)
-        better = new < misfit
-        s, c = np.where(better[:, None], new_s, s), np.where(better[:, None], new_c, c)
-        misfit, damping = np.where(better, new, misfit), damping * np.where(better, 0.1, 10.0)
-    return s, c
+    """Scores and values that fit y best, row by row, from a first guess; by MINPACK's Levenberg-Marquardt."""
+    rows = [polished_row(*row, t, values_known) for row in zip(s, c, y, strict=True)]
+    return np.array([score for score, _ in rows]), np.array([value for _, value in rows])
 
 
-def basis(s: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "P M H"]:
-    return 0.5 * (1 + np.tanh((s[:, None] + t[:, None]) / 2))
+def polished_row(s, c, y, t, values_known: bool) -> tuple[np.ndarray, np.ndarray]:
+    def unpack(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.clip(x[: len(s)], -FURTHEST, FURTHEST), c if values_known else x[len(s) :]
+
+    def residual(x: np.ndarray) -> np.ndarray:
+        score, value = unpack(x)
+        return expit(score + t[:, None]) @ value - y
+
+    def jacobian(x: np.ndarray) -> np.ndarray:
+        score, value = unpack(x)
+        weight = expit(score + t[:, None])
+        by_score = value * weight * (1 - weight)
+        return by_score if values_known else np.hstack([by_score, weight])
+
+    start = s if values_known else np.concatenate([s, c])
+    stop = {"xtol": EXACT, "ftol": EXACT, "gtol": EXACT}
+    found = least_squares(residual, start, jacobian, method="lm", **stop)  # type: ignore[arg-type]
+    return unpack(found.x)
 
 
-def fitted(s: np.ndarray, c: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "P M"]:
-    return np.einsum("pmh,ph->pm", basis(s, t), c)
-
-
-def least_squares(A: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.einsum("phm,pm->ph", np.linalg.pinv(A, rcond=1e-13), y)
-
-
-def step(s, c, t, y, damping, values_known: bool) -> tuple[np.ndarray, np.ndarray]:
-    weights = basis(s, t)
-    by_score = c[:, None] * weights * (1 - weights)
-    U, size, Vt = np.linalg.svd(by_score if values_known else np.dstack([by_score, weights]), full_matrices=False)
-    rest = np.einsum("pmk,pm->pk", U, y - np.einsum("pmh,ph->pm", weights, c))
-    small = (damping * size[:, 0])[:, None]
-    both = np.einsum("pkl,pk->pl", Vt, rest * size / (size**2 + small**2 + np.finfo(float).tiny))
-    heads = s.shape[1]
-    return both[:, :heads], np.zeros_like(c) if values_known else both[:, heads:]
+def fitted_values(s: Float[np.ndarray, "P H"], t: Float[np.ndarray, " M"], y: Float[np.ndarray, "P M"]) -> np.ndarray:
+    """The values that fit y best beside given scores, for every row."""
+    return np.array(
+        [np.linalg.lstsq(expit(score + t[:, None]), row, rcond=EXACT)[0] for score, row in zip(s, y, strict=True)]
+    )
 
 
 def by_sums(one, other, together) -> np.ndarray:

@@ -9,7 +9,8 @@ import numpy as np
 from ...._errors import NotConverged
 from ...._linalg import random_rotation
 from ...._types import Float
-from .fit import Even, Pairs, least_squares
+from .fit import Even, Pairs
+from .levenberg import levenberg
 
 STAND_TRIES = 4000
 OFF = 8.0  # the score of the others: what is left of them is known well enough
@@ -87,7 +88,7 @@ class Site:
             slopes = weight[:, None] * self.changed(x).by_keys(Z)
             return np.concatenate([slopes[:, h, None] * (Z @ B) for h, B in enumerate(self.bases)], axis=1)
 
-        x, left = least_squares(residual, jacobian, np.zeros(sum(self.ranks)), enough)
+        x, left = levenberg(residual, jacobian, np.zeros(sum(self.ranks)), enough)
         return self.changed(x).K if left <= enough else None
 
     def changed(self, x: Float[np.ndarray, " p"]) -> Pairs:

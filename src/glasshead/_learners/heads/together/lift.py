@@ -13,7 +13,8 @@ import numpy as np
 from ...._errors import NotConverged
 from ...._meters import Box
 from ...._types import Float
-from .fit import Even, Pairs, least_squares
+from .fit import Even, Pairs
+from .levenberg import levenberg
 from .plane import SPREAD, Plane, around, points
 
 MOVE = 0.5, 0.05, 0.005  # of a unit of score, for the largest key: how far keys go in the other direction
@@ -65,7 +66,7 @@ def solved(cut: Slice) -> tuple[Float[np.ndarray, "2 H"], float]:
         now = cut.pairs(x)
         return np.c_[now.by_keys(cut.Z), 0.5 * now.gates(cut.Z)]
 
-    x, left = least_squares(residual, jacobian, np.zeros(2 * len(cut.flat)), 0.0)
+    x, left = levenberg(residual, jacobian, np.zeros(2 * len(cut.flat)), 0.0)
     return x.reshape(2, -1), left
 
 

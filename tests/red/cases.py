@@ -1,0 +1,342 @@
+"""What once went wrong, each class in a small maker of its own; they stay.
+
+The first part is what users met: each maker is one sentence of their reports, its seeds are other members of the class.
+`FOUND` is what the red team met since, by kind and seed. `python -m tests.red --cases` runs all of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import glasshead as gh
+
+from .box import Box, Draw, kind
+from .formats import FORMATS
+from .inside import gaussian, head, several
+from .layers import asked, torch
+from .scores import changed, turned
+
+ONCE_WRONG = "once wrong"
+SEEDS = 2  # of each maker: the cases
+CASES: dict[str, tuple[str, int]] = {}
+
+
+def case(*variants: str, name: str | None = None):
+    """Registers a maker, and its first seeds as cases."""
+
+    def register(make):
+        called = f"case-{name or make.__name__.replace('_', '-')}"
+        kind(ONCE_WRONG, variants or ("float64/none",), called)(make)
+        for variant in variants or ("float64/none",):
+            for seed in range(SEEDS):
+                CASES[f"{called}@{variant}:{seed}"] = (f"{called}@{variant}", seed)
+        return make
+
+    return register
+
+
+NARROW = ("bfloat16-answers/none", "float16-answers/none")
+
+
+@case(*NARROW)
+def rotary_in_16_bits(draw: Draw) -> Box:
+    made = gaussian(draw, 8)
+
+    def scores(s, x):
+        return np.einsum("bnd,bd->bn", turned(x, 1e4), turned(x @ made.W.T, 1e4)[:, -1])
+
+    return changed(draw, made, scores, family="auto")
+
+
+@case(*NARROW)
+def four_tokens_in_16_bits(draw: Draw) -> Box:
+    last = draw.chance()
+    return changed(
+        draw, gaussian(draw, 8), tokens=lambda x: x[:, -4:] if last else x[:, :4], family="auto"
+    )  # fmt: skip
+
+
+@case(*NARROW)
+def bent_query_in_16_bits(draw: Draw) -> Box:
+    made = gaussian(draw, 8)
+    return changed(draw, made, lambda s, x: made.scores(x, np.tanh(x[:, -1]) @ made.W.T), family="auto")
+
+
+@case(*NARROW)
+def temperature_in_16_bits(draw: Draw) -> Box:
+    return changed(draw, gaussian(draw, 8), lambda s, x: s / np.sqrt(x.shape[1]), family="auto")
+
+
+@case(*NARROW)
+def layer_in_16_bits(draw: Draw) -> Box:
+    heads = draw.pick(2, 4)
+    dim = 4 * heads
+    made = [gaussian(draw, dim, dim, W=dim**-0.5, key_bias=1 / 3) for _ in range(heads)]
+    return several(made, draw, draw.normal(dim), inside="either")
+
+
+@case("bfloat16/none")
+def torch_layer_in_16_bits(draw: Draw) -> Box:
+    """As it is made, of two heads: came back as one head with W = 0."""
+    t = torch()
+    t.manual_seed(int(draw.rng.integers(2**31)))
+    layer = t.nn.MultiheadAttention(16, 2, batch_first=True).eval().bfloat16()
+    return Box(asked(lambda x: layer(x, x, x, need_weights=False)[0], None, draw), 16, heads=2, inside="either")
+
+
+@case("bfloat16-scores/none", "float16-scores/none")
+def scores_in_16_bits(draw: Draw) -> Box:
+    """A plain head in float32 but for its scores; bounds were broken up to 39 times."""
+    dim = draw.pick(8, 16, 32)
+    made = gaussian(draw, dim)
+    return Box(made, dim, made.model, 1, "either")
+
+
+@case("float32/none")
+def soft_cap_in_float32(draw: Draw) -> Box:
+    cap = draw.pick(30.0, 50.0)
+    return changed(draw, gaussian(draw, 32), lambda s, x: cap * np.tanh(s / cap), family="auto")
+
+
+@case("18-bits/none")
+def eighteen_bits(draw: Draw) -> Box:
+    dim = draw.pick(1, 2, 4)
+    made = gaussian(draw, dim)
+    return Box(made, dim, made.model, 1, "either", family="attention")
+
+
+def top(count: int):
+    return lambda s, x: s if s.shape[1] <= count else np.where(s >= np.sort(s, axis=1)[:, [-count]], s, -np.inf)
+
+
+@case()
+def promised_two_decimals(draw: Draw) -> Box:
+    """Not a head, and two decimals, which the promise says truly."""
+    dim, longest = draw.pick((16, 1000.0), (4, 10.0))
+    made, other = gaussian(draw, dim), gaussian(draw, dim)
+
+    def unit(q):
+        return q / np.maximum(np.linalg.norm(q, axis=1, keepdims=True), 1e-9)
+
+    def two_layers(x):
+        return np.einsum("bmn,bnd->bmd", draw.form.softmax(np.einsum("bnd,bmd->bmn", x, other.query(x))), x)
+
+    box = changed(
+        draw, made, family="auto",
+        **draw.pick(
+            {"scores": top(2)}, {"scores": top(4)}, {"tokens": lambda x: x[:, -4:]}, {"tokens": two_layers},
+            {"scores": lambda s, x: s / np.sqrt(x.shape[1])},
+            {"scores": lambda s, x: made.scores(x, made.query(np.tanh(x[:, -1])))},
+            {"scores": lambda s, x: made.scores(x, made.query(unit(x[:, -1])))},
+        ),
+    )  # fmt: skip
+    promise = {"tolerance": 0.5e-2, "max_norm": longest}
+    return Box(lambda X: np.round(box.answer(X), 2), dim, promise=promise)
+
+
+@case()
+def promised_four_heads(draw: Draw) -> Box:
+    dim, longest = draw.pick((16, 1000.0), (4, 10.0))
+    box = several([gaussian(draw, dim) for _ in range(4)], draw, inside="either")
+    promise = {"tolerance": 0.5e-2, "max_norm": longest}
+    return Box(lambda X: np.round(box.answer(X), 2), dim, box.truth, 4, "either", promise=promise)
+
+
+@case("float64/none")
+def promised_encoder_layer(draw: Draw) -> Box:
+    """A pre-norm layer of four heads with a true rtol: was "one head, W = 0, bound 1.9e-10"."""
+    t = torch()
+    t.manual_seed(int(draw.rng.integers(2**31)))
+    made = t.nn.TransformerEncoderLayer(32, 4, 64, norm_first=True, activation="gelu", batch_first=True)
+    layer = made.eval().double()
+    return Box(asked(layer, None, draw), 32, heads=4, inside="either", promise={"rtol": 1e-8})
+
+
+@case()
+def clipped_at_ten(draw: Draw) -> Box:
+    return changed(draw, gaussian(draw, 16), lambda s, x: np.clip(s, -10, 10), family="auto")
+
+
+@case()
+def routed_beyond_four(draw: Draw) -> Box:
+    made, other, g = gaussian(draw, 16), gaussian(draw, 16), draw.normal(16)
+    return changed(
+        draw, made, lambda s, x: np.where((x[:, -1] @ g > 4)[:, None], other.scores(x), s),
+        family=draw.pick("attention", "any-network"),
+    )  # fmt: skip
+
+
+@case()
+def beyond_eight_tokens(draw: Draw) -> Box:
+    made, most = gaussian(draw, 16), draw.pick(8, 12)
+    return changed(
+        draw, made, family="auto",
+        **draw.pick(
+            {"tokens": lambda x: x[:, -most:]}, {"tokens": lambda x: x[:, :8]}, {"scores": top(8)},
+            {"scores": lambda s, x: s * max(1.0, np.log(x.shape[1]) / np.log(8))},
+        ),
+    )  # fmt: skip
+
+
+@case()
+def yes_and_no_in_one_place(draw: Draw) -> Box:
+    """Signs of what is no head, or of one that drifts, read where it looks like one."""
+    made, other, g, step, asked_ = gaussian(draw, 6), gaussian(draw, 6), draw.normal(6), draw.normal(6, 6), [0]
+
+    def rectified(X):
+        s = np.maximum(made.scores(X), 0) + 1e-9
+        return np.einsum("bn,bnd->bd", s / s.sum(axis=1, keepdims=True), X) @ made.v
+
+    def drifts(X):
+        asked_[0] += len(X)
+        return head(draw, made.W + 1e-4 * asked_[0] * step, made.v)(X)
+
+    answer = draw.pick(
+        rectified, drifts,
+        changed(draw, made, lambda s, x: made.scores(x, np.maximum(other.query(x[:, -1]), 0) @ made.W.T)).answer,
+        changed(draw, made, lambda s, x: np.where((x[:, -1] @ g > 0)[:, None], other.scores(x), s)).answer,
+    )  # fmt: skip
+    return Box(lambda X: answer(X) > 0, 6, yes_no=True, family="any-network")
+
+
+@case()
+def four_key_biases(draw: Draw) -> Box:
+    """In the family; an empty batch went through the replay."""
+    made = [head(draw, np.zeros((2, 2)), draw.normal(2, 2), draw.normal(2)) for _ in range(4)]
+    return several(made, draw, inside="either")
+
+
+@case()
+def two_heads_three_decimals(draw: Draw) -> Box:
+    box = several([gaussian(draw, 5, 2, W=0.5) for _ in range(2)], draw, inside="either")
+    promise = {"tolerance": 5e-4, "max_norm": 30.0}
+    return Box(lambda X: np.round(box.answer(X), 3), 5, box.truth, 2, "either", promise=promise)
+
+
+@case()
+def batch_norm_of_answers(draw: Draw) -> Box:
+    made = gaussian(draw, 4)
+
+    def answer(X):
+        y = made(X)
+        return (y - y.mean()) / (y.std() + 1e-5)
+
+    return Box(answer, 4)
+
+
+@case()
+def one_in_ten_gone_wrong(draw: Draw) -> Box:
+    """Off in the eighth digit, or answered 0: a division by a key bias of 0."""
+    made, fresh, zero = gaussian(draw, 2), np.random.default_rng(draw.rng.integers(2**31)), draw.chance()
+
+    def answer(X):
+        y = made(X)
+        y[fresh.random(len(y)) < 0.1] *= 0.0 if zero else 1 + 1e-8
+        return y
+
+    return Box(answer, 2, made.model, 1, "either")
+
+
+@case()
+def stars(draw: Draw) -> Box:
+    made = gaussian(draw, 6, 4)
+    box = changed(draw, made, lambda s, x: s + 0.5 * (np.arange(s.shape[1]) - s.shape[1] + 1))
+    return Box(lambda X: np.clip(np.round(box.answer(X) + 3), 1, 5), 6)
+
+
+@case()
+def silly_numbers(draw: Draw) -> Box:
+    made = gaussian(draw, 4)
+    if draw.chance(1 / 3):
+        return Box(made, 4, promise={"max_norm": 1e-300}, inside="either", size=1e-300)
+    if draw.chance():
+        return Box(lambda X: np.zeros((len(X), 0)), 4)
+    return Box(lambda X: 1e-300 * made(X), 4, inside="either", heads=1)
+
+
+@case()
+def bent_or_normalised(draw: Draw) -> Box:
+    """A head with something simple around it: auto names the family that reads it, or just tries it."""
+    made, u = gaussian(draw, 6), draw.normal(6)
+    bend = draw.pick(
+        lambda X: np.maximum(made(X) - 3, 0), lambda X: made(X) + X[:, -1] @ u, lambda X: np.clip(made(X), -10, 10),
+        lambda X: made(X / np.sqrt((X**2).mean(-1, keepdims=True) + 1e-6)),
+    )  # fmt: skip
+    return Box(bend, 6, heads=1, inside="either", family=draw.pick("auto", "transformer", "any-network"))
+
+
+@case()
+def eleven_digits(draw: Draw) -> Box:
+    """The advice that is given here was followed, and bounds were broken."""
+    made = gaussian(draw, 3, bias=draw.pick(0.0, 1.0))
+    rounded = FORMATS["11-digits"].answer
+    return Box(lambda X: rounded(made(X)), 3, made.model, 1, "either", family="attention")
+
+
+@case()
+def one_in_a_hundred_corrupt(draw: Draw) -> Box:
+    made, fresh = gaussian(draw, 8), np.random.default_rng(draw.rng.integers(2**31))
+
+    def answer(X):
+        y = made(X)
+        bad = fresh.random(len(y)) < 0.01
+        y[bad] = fresh.standard_normal(bad.sum())
+        return y
+
+    return Box(answer, 8, made.model, 1, "either")
+
+
+@case()
+def slow_drift(draw: Draw) -> Box:
+    made, asked_ = gaussian(draw, 4), [0]
+
+    def answer(X):
+        y = made(X) + 1e-9 * (asked_[0] + np.arange(len(X)))
+        asked_[0] += len(X)
+        return y
+
+    return Box(answer, 4, made.model, 1, "either")
+
+
+@case()
+def noise_hides_W(draw: Draw) -> Box:
+    """A head with a key bias behind fresh noise: came back with W = 0, confidence 1."""
+    dim, fresh = draw.pick(2, 3, 5), np.random.default_rng(draw.rng.integers(2**31))
+    made = gaussian(draw, dim, key_bias=1.0)
+    return Box(lambda X: made(X) + 0.1 * fresh.standard_normal(len(X)), dim, made.model, 1, "either")
+
+
+@case()
+def bias_hides_heads(draw: Draw) -> Box:
+    dim, outputs = draw.pick((1, 3), (3, None))
+    shape = (dim,) if outputs is None else (dim, outputs)
+    made = [head(draw, draw.normal(dim, dim), draw.normal(*shape), 1000 * draw.normal(dim)) for _ in range(2)]
+    return several(made, draw, 1e6, inside="either", size=1e-3)
+
+
+@case()
+def small_key_bias(draw: Draw) -> Box:
+    """A plain head that was refused."""
+    W = np.zeros((2, 2))
+    W[0, 1] = float(draw.normal(1)[0])
+    made = head(draw, W, np.ones(2), 1e-3 * draw.normal(2))
+    return Box(made, 2, made.model, 1, "family", family="attention")
+
+
+@case()
+def softmax_classifier(draw: Draw) -> Box:
+    dim, heads, classes = draw.pick((16, 2, 3), (16, 4, 5), (8, 2, 2))
+    made = [gaussian(draw, dim, rank=dim // heads) for _ in range(heads)]
+    model = gh.MultiHead([gh.Attention(h.W, draw.normal(dim, classes)) for h in made])
+
+    def answer(X):
+        z = model(X)
+        e = np.exp(z - z.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    return Box(answer, dim, heads=heads)
+
+
+FOUND: tuple[tuple[str, int, str], ...] = ()  # kind, seed, what was wrong
+
+CASES |= {f"{name}:{seed}": (name, seed) for name, seed, _ in FOUND}

@@ -1,0 +1,21 @@
+"""A fixed slice of the red team: the same boxes every time, of the classes where nothing may be wrong any more.
+
+`COVERED` grows with the library: a class joins once its boxes pass, and never leaves. The rest is run by `make red`.
+"""
+
+import pytest
+
+from .box import boxes
+from .run import run_all
+
+SEED, EACH = 8, 12
+LIMIT = 60.0  # seconds of the processor for one box
+COVERED = ("NaN and infinity", "shapes and types", "memory")
+STANDS = ("right", "refused", "accepted")
+
+
+@pytest.mark.parametrize("group", COVERED)
+def test_right_or_refused(group):
+    records = run_all(boxes(EACH, SEED, group), workers=1, limit=LIMIT)
+    failed = [f"{r['outcome']} {r['kind']}:{r['seed']} {r['why']}" for r in records if r["outcome"] not in STANDS]
+    assert not failed, "\n".join(failed)
