@@ -36,17 +36,17 @@ WRONG = 1e-6  # a relative error of W that no noise explains
 @contextmanager
 def counting() -> Iterator[list[int]]:
     """Counts the scores that a scheme asks for."""
-    asked, logits = [0], MatchingMeter.logits
+    asked, logits = [0], MatchingMeter.read_logits
 
     def counted(self, q, keys):
         asked[0] += keys.shape[0] * keys.shape[1]
         return logits(self, q, keys)
 
-    MatchingMeter.logits = counted
+    MatchingMeter.read_logits = counted
     try:
         yield asked
     finally:
-        MatchingMeter.logits = logits
+        MatchingMeter.read_logits = logits
 
 
 def row(kind: str, runs: Iterable[tuple[np.ndarray, Callable[[], Result]]], **what) -> dict[str, Any]:

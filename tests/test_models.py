@@ -54,7 +54,7 @@ def test_the_order_of_other_tokens_does_not_matter(dim, length, seed):
 
 @given(dims, st.integers(1, 6), seeds)
 def test_translation_moves_the_biases(dim, length, seed):
-    """A head seen from another origin is a head with other biases: what `from_a_better_origin` relies on."""
+    """A head seen from another origin is a head with other biases: what `read_from_null_origin` relies on."""
     rng = np.random.default_rng(seed)
     model, X, origin = head(dim, key_bias=1.0, bias=1.0), rng.standard_normal((length, dim)), rng.standard_normal(dim)
     key_bias, bias = model.key_bias + model.W @ origin, model.bias + origin @ model.v

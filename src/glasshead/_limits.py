@@ -7,6 +7,7 @@ a yes or no fixes one bit.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +30,23 @@ def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -
         return BITS
     slack = SLACK["full" if rank == dim else "low rank"]
     return min(max(math.ceil(math.log2(slack * reach * dim / accuracy)), FEWEST), MOST)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What was asked for: a rank if known, an accuracy, a number of bits for each score."""
+
+    rank: int | None = None
+    accuracy: float | None = None
+    bits: int | None = None
+
+    def within(self, dim: int) -> Goal:
+        """The goal for a head that sees only so many dimensions."""
+        return replace(self, rank=None if self.rank is None else min(self.rank, dim))
+
+    def bits_of(self, dim: int, reach: float) -> int:
+        """The bits asked for, or those that the accuracy takes where scores lie within `[-reach, reach]`."""
+        return bits_for(self.accuracy, dim, self.rank, reach) if self.bits is None else self.bits
 
 
 def fewest(answers: str, parameters: int, accuracy: float | None = None) -> int:

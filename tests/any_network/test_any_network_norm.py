@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._learners.any_network.learn import find_eps, forgets_lengths
+from glasshead._learners.any_network.normalisation import find_eps, find_norm_kind
 
 from .blocks import Block, RandomBlock, identifiable, learn
 
@@ -37,7 +37,7 @@ def test_low_rank_behind_a_norm():
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 def test_eps_is_found_to_many_digits(kind, eps):
     oracle, rng = gh.ValueOracle(Block(12, norm=kind, eps=eps), dim=12), np.random.default_rng(1)
-    assert forgets_lengths(oracle, rng) == kind
+    assert find_norm_kind(oracle, rng) == kind
     found, error = find_eps(oracle, kind, rng)
     assert found == pytest.approx(eps, rel=max(error, 1e-15))
     assert error <= 1e-9
@@ -46,7 +46,7 @@ def test_eps_is_found_to_many_digits(kind, eps):
 
 def test_few_boxes_are_taken_for_normalising_and_none_for_long():
     boxes = [RandomBlock(seed) for seed in range(60)]
-    kinds = [forgets_lengths(gh.ValueOracle(box, dim=box.dim), np.random.default_rng(1)) for box in boxes]
+    kinds = [find_norm_kind(gh.ValueOracle(box, dim=box.dim), np.random.default_rng(1)) for box in boxes]
     assert sum(kind is not None for kind in kinds) <= 2
 
 

@@ -23,6 +23,7 @@ from .noise import Noise as Noise
 from .noise import Unpromised as Unpromised
 from .noise import explained as explained
 from .noise import measure_noise as measure_noise
+from .noise import refuse_noise as refuse_noise
 from .outputs import check_combined as check_combined
 from .signs import SIGN_QUERIES as SIGN_QUERIES
 from .signs import held_out_signs as held_out_signs

@@ -43,13 +43,13 @@ def sees_last_token(ruler: Ruler, place: Place) -> bool:
     token does not matter; if not, they must at least be linear in the probe.
     """
     q, u = place.probes(LOOKS, ruler.rng)
-    copies = ruler.match(q, u)
-    alone = ruler.along(OneRow()).match(q, u)
+    copies = ruler.read_matches(q, u)
+    alone = ruler.along(OneRow()).read_matches(q, u)
     agree = np.abs(copies.s - alone.s) <= LOOSE + 8 * (copies.error + alone.error)
     clear = copies.good & alone.good
     if (clear & agree).sum() >= CLEAR:  # by chance not even one would
         return False
-    half = ruler.match(q, u / 2)
+    half = ruler.read_matches(q, u / 2)
     clear = copies.good & half.good
     off = np.abs(copies.s - 2 * half.s) - 8 * (copies.error + 2 * half.error) - LOOSE
     off[~clear] = -np.inf

@@ -6,9 +6,9 @@ import numpy as np
 
 from .._errors import COPIES, MIXED, NOT_HEADS, ONE_TOKEN, ORDER, SAME, Evidence, TargetMismatch
 from .._meters import Interval, ValueMeter, Values
-from .._oracles import Oracle
+from .._oracles import Oracle, is_narrow
 from .._types import Float
-from .noise import notice
+from .noise import Unpromised, find_unpromised
 
 LOOSE = 1e-6  # of the values' size: these laws are about what the box is, not about its last digits
 
@@ -18,8 +18,13 @@ def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
     return token * min(1.0, oracle.reach) / np.linalg.norm(token)
 
 
-def check_laws(oracle: Oracle, values: Values, token: np.ndarray, first: np.ndarray, rng: np.random.Generator) -> None:
-    """`first` is what the box answered to the one-row query `[token]`, before v was read."""
+def check_laws(
+    oracle: Oracle, values: Values, token: np.ndarray, first: np.ndarray, rng: np.random.Generator
+) -> Unpromised | None:
+    """Refuse a box that is no head; return the noise if what shows first is noise that the oracle does not promise.
+
+    `first` is what the box answered to the one-row query `[token]`, before v was read.
+    """
     length = float(np.linalg.norm(token))
     size = abs(values.bias) + float(np.linalg.norm(values.v)) * length
     predicted = values.bias_error(oracle) + np.sqrt(oracle.dim) * length * values.entry_error(oracle)
@@ -29,8 +34,10 @@ def check_laws(oracle: Oracle, values: Values, token: np.ndarray, first: np.ndar
     one, two, three = row, np.stack([token, token]), np.stack([other, another, token])
     again = float(values.of(oracle(one[None]))[0])
     earlier = float(values.of(first[None])[0])
-    if oracle.exact:
-        notice(oracle, values, one, earlier, again, size)
+    if oracle.exact and (earlier != again or is_narrow(oracle)):
+        noise = find_unpromised(oracle, values, one, earlier, again, size)
+        if noise is not None:
+            return noise
     copies = float(values.of(oracle(two[None]))[0])
     order, swapped = (float(y) for y in values.of(oracle(np.stack([three, three[[1, 0, 2]]]))))
     laws = [
@@ -44,6 +51,7 @@ def check_laws(oracle: Oracle, values: Values, token: np.ndarray, first: np.ndar
             evidence = Evidence(law, query, f"expected {expected:.9g} within {allowed:.2g}", f"{got:.9g}")
             less = "" if oracle.exact else ", or its answers are less accurate than promised"
             raise TargetMismatch(f"the box is not a single attention head{less}", evidence)
+    return None
 
 
 CLEARLY = 1e-4  # of a logit: several heads are hardly ever that close to one, and noise nobody promised often is

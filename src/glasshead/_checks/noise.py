@@ -23,12 +23,13 @@ PROBES, ONCE = 12, 3.0  # the mean square of so many roundings over what is expe
 DRIFTS = 0.3  # mean squared successive differences over the variance: 2 for noise, hardly ever that small
 
 
-class Unpromised(Exception):
-    """The answers hold noise that the oracle does not promise: fresh, or the rounding of a narrow format."""
+@dataclass(frozen=True)
+class Unpromised:
+    """Noise in the answer to `query` that the oracle does not promise: `fresh`, or the rounding of a narrow format."""
 
-    def __init__(self, values: Values, query: np.ndarray, fresh: bool):
-        super().__init__("noise that was not promised")
-        self.values, self.query, self.fresh = values, query, fresh
+    values: Values
+    query: np.ndarray
+    fresh: bool
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,15 @@ class Noise:
         return f"noise of about {self.size:.2g}" + f" and {self.share:.1%} of the answer" * (self.share > 0)
 
 
-def notice(oracle: Oracle, values: Values, query: np.ndarray, earlier: float, again: float, size: float) -> None:
-    """`Unpromised` if the two answers to the same query differ, or if they are narrow, rounded once."""
+def find_unpromised(
+    oracle: Oracle, values: Values, query: np.ndarray, earlier: float, again: float, size: float
+) -> Unpromised | None:
+    """Fresh noise if the two answers to the same query differ; that of a narrow format if each is rounded once."""
     if abs(earlier - again) > repeatable(oracle, size):
-        raise Unpromised(values, query, fresh=True)
+        return Unpromised(values, query, fresh=True)
     if is_narrow(oracle) and rounded_once(oracle, values):
-        raise Unpromised(values, query, fresh=False)
+        return Unpromised(values, query, fresh=False)
+    return None
 
 
 def repeatable(oracle: Oracle, size: float) -> float:
@@ -75,7 +79,9 @@ def measure_noise(oracle: Oracle, seen: Unpromised) -> Noise:
     (short, long), (_, far) = answers.std(axis=0, ddof=1), answers.mean(axis=0)
     signal, grows = abs(float(far - seen.values.bias)), long > LARGER * short
     if signal <= CERTAIN * long / np.sqrt(REPEATS) or (grows and long > RANDOM * signal):
-        refuse(f"the same query is answered differently each time, by {long:.2g} where the answer is {far:.2g}", seen)
+        refuse_noise(
+            f"the same query is answered differently each time, by {long:.2g} where the answer is {far:.2g}", seen
+        )
     if grows:
         return Noise(cautious(short, REPEATS), cautious(long, REPEATS) / abs(float(far)))
     if short > LARGER * long:  # long answers have too few digits to show it
@@ -92,10 +98,10 @@ def cautious(deviation: float, repeats: int) -> float:
 def refuse_drift(answers: np.ndarray, seen: Unpromised) -> None:
     spread = float(np.var(answers, ddof=1))
     if spread > 0 and np.mean(np.diff(answers) ** 2) < DRIFTS * spread:
-        refuse(f"answers to the same query drift, from {answers[0]:.6g} to {answers[-1]:.6g}", seen)
+        refuse_noise(f"answers to the same query drift, from {answers[0]:.6g} to {answers[-1]:.6g}", seen)
 
 
-def refuse(what: str, seen: Unpromised) -> NoReturn:
+def refuse_noise(what: str, seen: Unpromised) -> NoReturn:
     evidence = Evidence("the same query gets the same answer", seen.query, "expected one answer", what)
     raise TargetMismatch("the box is not a single attention head, or noise hides it", evidence)
 

@@ -1,4 +1,9 @@
-"""TODO."""
+"""How each family is learned: one file or folder per family, all on meters and schemes.
+
+`attention` is one head from value answers: `key_bias` and `frames` are its steps, `origin` measures again beside a
+large key bias, `noise` and `passes` average answers that are noisier than promised. `signs` is one head from yes and
+no, `transformer` one in front of a ReLU network, `any_network` one in front of anything, `heads` several heads.
+"""
 
 from .any_network import learn_any_network as learn_any_network
 from .heads import check_head as check_head

@@ -10,79 +10,125 @@ import math
 
 import numpy as np
 
-from .._checks import Noise, Unpromised, explained, measure_noise
-from .._errors import NotIdentifiable, TargetMismatch
+from .._checks import Noise, Unpromised, measure_noise, refuse_noise
+from .._errors import NotIdentifiable
 from .._learned import LearnedHead, Sampled
 from .._limits import information_limit
 from .._models import Attention
 from .._oracles import CERTAIN, Averaged, Narrow, Oracle, is_narrow
-from .attention import learn_attention
 from .key_bias import SCORE
-from .passes import exact_rank, from_narrow, hidden, interval, sampled, until, wanted_passes
+from .passes import (
+    LearnAsPromised,
+    Spoiled,
+    exact_rank,
+    hidden,
+    interval,
+    learn_from_narrow,
+    learn_passes,
+    sampled,
+    wanted_passes,
+)
 
 LINEAR = 0.04  # of the swing: what is left of the noise at most
 MOST_REPEATS = 2**10  # of every query, to make a pass workable
-USUAL, MOST = 8, 16  # passes planned for an accuracy: past MOST, repeats leave less bias than passes
+USUAL_PASSES, MOST_PASSES = 8, 16  # planned for an accuracy: past those, repeats leave less bias than passes
 EFFORT = 2**13  # repeats times passes, for an accuracy
 ZERO = 2**8  # times the repeats that should do: a W that is 0 even then is no victim of noise
 
 
-class TooNoisy(Exception):
-    """A pass that noise spoiled, or passes that were not enough; with that many repeats they might do."""
-
-    def __init__(self, repeats: int):
-        super().__init__("more repeats are needed")
-        self.repeats = repeats
-
-
-def from_fresh_noise(
-    oracle: Oracle, noise: Noise, rng: np.random.Generator, rank: int | None, accuracy: float | None
+def learn_from_noise(
+    learn: LearnAsPromised,
+    oracle: Oracle,
+    seen: Unpromised,
+    rng: np.random.Generator,
+    rank: int | None,
+    accuracy: float | None,
 ) -> LearnedHead:
-    repeats = enough = first_repeats(oracle, noise)
+    """One head from answers with noise that was not promised, by a learner for answers with a promise."""
+    quiet = Narrow(oracle) if is_narrow(oracle) else oracle
+    if isinstance(quiet, Narrow) and not seen.fresh:
+        found = learn_from_narrow(learn, quiet, rng, rank, accuracy)
+    else:
+        found = learn_from_fresh_noise(learn, quiet, measure_noise(quiet, seen), rng, rank, accuracy)
+    if isinstance(found, Unpromised):
+        refuse_noise("noise that was not there when it was measured", found)
+    return found
+
+
+def learn_from_fresh_noise(
+    learn: LearnAsPromised,
+    oracle: Oracle,
+    noise: Noise,
+    rng: np.random.Generator,
+    rank: int | None,
+    accuracy: float | None,
+) -> LearnedHead | Unpromised:
+    """Every query is asked as often as that noise needs; more often where passes turn out to be spoiled by it."""
+    repeats = enough = find_first_repeats(oracle, noise)
     while True:
-        zero = repeats >= ZERO * enough
-        try:
-            return Repeated(oracle, noise, rng, repeats, zero).learn(rank, accuracy)
-        except TooNoisy as error:
-            repeats = error.repeats
+        found = Repeated(learn, oracle, noise, rng, repeats, zero=repeats >= ZERO * enough).learn(rank, accuracy)
+        if not isinstance(found, Spoiled):
+            return found
+        repeats = found.repeats
 
 
 class Repeated:
     """Passes that ask every query `repeats` times. A W of 0 is believed only where `zero` says so."""
 
-    def __init__(self, oracle: Oracle, noise: Noise, rng: np.random.Generator, repeats: int, zero: bool):
-        self.oracle, self.noise, self.rng, self.repeats, self.zero = oracle, noise, rng, repeats, zero
+    def __init__(
+        self,
+        learn: LearnAsPromised,
+        oracle: Oracle,
+        noise: Noise,
+        rng: np.random.Generator,
+        repeats: int,
+        zero: bool,
+    ):
+        self.learner, self.oracle, self.noise, self.rng = learn, oracle, noise, rng
+        self.repeats, self.zero = repeats, zero
 
     def quiet(self, oracle: Oracle) -> Averaged:
         return Averaged(oracle, self.repeats, self.noise.size, self.noise.share)
 
-    def learn(self, rank: int | None, accuracy: float | None) -> LearnedHead:
-        before, first = self.oracle.queries, self.one(rank)
+    def learn(self, rank: int | None, accuracy: float | None) -> LearnedHead | Spoiled | Unpromised:
+        """The average of several passes, or with how many repeats to begin again."""
+        before, first = self.oracle.queries, self.learn_one(rank)
+        if not isinstance(first, LearnedHead):
+            return first
         if first.rank == 0:
             needed = "less noise or a larger max_norm"
             return Sampled.from_one(first, self.quiet, f"behind {self.noise}", needed)
-        passes = self.passes(rank, accuracy, first.model)
+        passes = self.learn_passes(rank, accuracy, first.model)
+        if isinstance(passes, Spoiled):
+            return passes
         wanted = wanted_passes(passes, accuracy)
-        repeats = math.ceil(self.repeats * wanted / USUAL)
-        if len(passes) < wanted and repeats * USUAL <= EFFORT:
-            raise TooNoisy(max(repeats, 2 * self.repeats))
+        repeats = math.ceil(self.repeats * wanted / USUAL_PASSES)
+        if len(passes) < wanted and repeats * USUAL_PASSES <= EFFORT:
+            return Spoiled(max(repeats, 2 * self.repeats))
         return sampled(passes, self.quiet, self.lacking(passes, accuracy, self.oracle.queries - before), first)
 
-    def passes(self, rank: int | None, accuracy: float | None, first: Attention) -> list[Attention]:
+    def learn_passes(self, rank: int | None, accuracy: float | None, first: Attention) -> list[Attention] | Spoiled:
         """All of the same rank: where noise may have cut some of them short, all of W is measured instead."""
         d, found = self.oracle.dim, exact_rank(first)
         if rank is None and 2 * information_limit(d, found) < information_limit(d):
-            passes = until(accuracy, [first], lambda: self.one(None).model, MOST)
-            if len({exact_rank(head) for head in passes}) == 1:
+            passes = learn_passes(lambda: self.learn_model(None), [first], accuracy, MOST_PASSES)
+            if isinstance(passes, Spoiled) or len({exact_rank(head) for head in passes}) == 1:
                 return passes
         rank = rank or d
-        return until(accuracy, [first] * (found == rank), lambda: self.one(rank).model, MOST)
+        return learn_passes(lambda: self.learn_model(rank), [first] * (found == rank), accuracy, MOST_PASSES)
 
-    def one(self, rank: int | None) -> LearnedHead:
-        learned = learn_attention(self.quiet(self.oracle), self.rng, rank)
+    def learn_model(self, rank: int | None) -> Attention | Spoiled:
+        found = self.learn_one(rank)
+        return found.model if isinstance(found, LearnedHead) else Spoiled(4 * self.repeats)
+
+    def learn_one(self, rank: int | None) -> LearnedHead | Spoiled | Unpromised:
+        """One pass, unless noise spoiled it."""
+        learned = self.learner(self.quiet(self.oracle), self.rng, rank, None)
+        if isinstance(learned, Unpromised):
+            return learned
         wanted = repeats_for(self.noise, self.oracle, learned.model)
         if wanted > 2 * self.repeats or self.spoiled(learned):
-            raise TooNoisy(max(wanted, 4 * self.repeats))
+            return Spoiled(max(wanted, 4 * self.repeats))
         return learned
 
     def spoiled(self, learned: LearnedHead) -> bool:
@@ -90,12 +136,13 @@ class Repeated:
         return hidden(learned) and not believed and self.repeats < MOST_REPEATS
 
     def lacking(self, passes: list[Attention], accuracy: float | None, queries: int) -> str:
+        """What would give that accuracy, in words."""
         short = 1.0 if accuracy is None else interval(passes, "W") / accuracy
         less = f"noise of {self.noise.size / short:.2g} instead of {self.noise.size:.2g}"
         return f"{less}, a larger max_norm, or some {queries * short**2:.1g} queries"
 
 
-def first_repeats(oracle: Oracle, noise: Noise) -> int:
+def find_first_repeats(oracle: Oracle, noise: Noise) -> int:
     """Before anything but the noise is known: v is read once more, with the longest tokens."""
     d, reach = oracle.dim, oracle.reach
     answers = oracle(np.concatenate([np.zeros((1, 1, d)), reach * np.eye(d)[:, None]]))
@@ -123,30 +170,3 @@ def repeats_at(noise: Noise, rho: float, v_norm: float) -> int:
             f"{repeats:.2g} times, more than {MOST_REPEATS}; less noise or a larger max_norm is needed"
         )
     return max(1, math.ceil(repeats))
-
-
-def learn_values(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
-) -> LearnedHead:
-    """Recover one head from value answers, as accurate as promised or not."""
-    unaware = not is_narrow(oracle)
-    try:
-        return learn_attention(oracle, rng, rank, accuracy)
-    except Unpromised as noticed:
-        seen = noticed
-    except TargetMismatch as mismatch:
-        reason, seen = explained(oracle, mismatch, rng), None
-        if not (unaware and is_narrow(oracle)):
-            raise reason from None
-    if seen is None:  # in few dimensions it takes the answers up to here to recognise their format
-        return learn_values(oracle, rng, rank, accuracy)
-    return from_noise(oracle, seen, rng, rank, accuracy)
-
-
-def from_noise(oracle: Oracle, seen: Unpromised, rng: np.random.Generator, rank: int | None, accuracy: float | None):
-    if not is_narrow(oracle):
-        return from_fresh_noise(oracle, measure_noise(oracle, seen), rng, rank, accuracy)
-    narrow = Narrow(oracle)
-    if not seen.fresh:
-        return from_narrow(narrow, rng, rank, accuracy)
-    return from_fresh_noise(narrow, measure_noise(narrow, seen), rng, rank, accuracy)

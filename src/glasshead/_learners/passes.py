@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.stats import f as F
 
+from .._checks import Unpromised
 from .._learned import BOUNDS, LearnedHead, Quiet, Sampled
 from .._linalg import numerical_rank
 from .._models import Attention
-from .._oracles import Narrow, Scaled
-from .attention import learn_attention
+from .._oracles import Narrow, Oracle, Scaled
 
-CONFIDENCE = 0.95
-FEWEST = 4
+CONFIDENCE = 0.95  # of the intervals, as is usual; `interval` says what they are
+FEWEST_PASSES = 4  # with 3 of the same noise the interval would be 1.3 times as wide, with 2 of them 2.2 times
 ROUNDINGS = 2.0**-46  # of what is read: all passes may share it
 MARGIN = 1.2  # for an interval predicted from few passes
 # The error has as many degrees of freedom as numbers are read independently. Errors that many of them share leave
@@ -25,8 +26,15 @@ MARGIN = 1.2  # for an interval predicted from few passes
 FREE = 3.0
 
 
-class Hidden(Exception):
-    """A pass that cannot be averaged with others."""
+@dataclass(frozen=True)
+class Spoiled:
+    """A pass that noise spoiled, or passes that were not enough: with that many `repeats` they might do."""
+
+    repeats: int = 1
+
+
+# A learner that takes the oracle's promise for granted: `learn(oracle, rng, rank, accuracy)`.
+LearnAsPromised = Callable[[Oracle, np.random.Generator, int | None, float | None], LearnedHead | Unpromised]
 
 
 def hidden(learned: LearnedHead) -> bool:
@@ -35,11 +43,21 @@ def hidden(learned: LearnedHead) -> bool:
     return learned.rank == 0 or close
 
 
-def until(accuracy: float | None, passes: list[Attention], run: Callable[[], Attention], most: int) -> list[Attention]:
-    """Passes until their average is that accurate, at least `FEWEST`; none past them if `most` would not do either."""
-    passes = passes + [run() for _ in range(FEWEST - len(passes))]
-    while len(passes) < (wanted := wanted_passes(passes, accuracy)) <= most:
-        passes = passes + [run() for _ in range(wanted - len(passes))]
+def learn_passes(
+    run: Callable[[], Attention | Spoiled], passes: list[Attention], accuracy: float | None, most: int
+) -> list[Attention] | Spoiled:
+    """Runs until the average of all passes is that accurate, or the first one that is spoiled.
+
+    At least `FEWEST_PASSES`; no more than those if `most` of them would not do either.
+    """
+    wanted = FEWEST_PASSES
+    while len(passes) < wanted <= max(most, FEWEST_PASSES):
+        while len(passes) < wanted:
+            another = run()
+            if isinstance(another, Spoiled):
+                return another
+            passes = [*passes, another]
+        wanted = wanted_passes(passes, accuracy)
     return passes
 
 
@@ -103,29 +121,32 @@ def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: LearnedHea
 
 
 MORE = "a format with more digits"
-MOST = 64  # passes: past that, what they have in common would show
+MOST_DITHERED = 64  # passes: past that, what they have in common would show
 DITHER = 2.0  # scales differ by up to that factor
 
 
-def from_narrow(oracle: Narrow, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> LearnedHead:
-    """One pass, bounded by the rounding of the answers; more where that does not prove the accuracy asked for."""
+def learn_from_narrow(
+    learn: LearnAsPromised, oracle: Narrow, rng: np.random.Generator, rank: int | None, accuracy: float | None
+) -> LearnedHead | Unpromised:
+    """One pass, bounded by the rounding of the answers; more where that does not prove the accuracy asked for.
 
-    def run() -> Attention:
+    Every further pass scales all tokens by a factor of its own, so that answers are rounded elsewhere.
+    """
+
+    def run() -> Attention | Spoiled:
         factor = float(DITHER ** -rng.random())
-        learned = learn_attention(Scaled(oracle, factor), rng, rank)
-        if hidden(learned):
-            raise Hidden
-        return undone(learned.model, factor)
+        learned = learn(Scaled(oracle, factor), rng, rank, None)
+        return Spoiled() if isinstance(learned, Unpromised) or hidden(learned) else undone(learned.model, factor)
 
-    one = learn_attention(oracle, rng, rank, accuracy)
+    one = learn(oracle, rng, rank, accuracy)
+    if isinstance(one, Unpromised):
+        return one
     words = f"its answers were taken to be rounded once, to {oracle.name}"
     alone = Sampled.from_one(one, Narrow, words, MORE)
     if accuracy is None or one.bound <= accuracy or hidden(one):
         return alone
-    try:
-        return sampled(until(accuracy, [], run, MOST), Narrow, MORE, one)
-    except Hidden:
-        return alone
+    passes = learn_passes(run, [], accuracy, MOST_DITHERED)
+    return alone if isinstance(passes, Spoiled) else sampled(passes, Narrow, MORE, one)
 
 
 def undone(head: Attention, factor: float) -> Attention:

@@ -11,7 +11,8 @@ from .._meters import Values
 from .._models import Transformer
 from .._oracles import Flat, Oracle, Straightened
 from .._relu import ReluNetwork, recover_relu
-from .attention import learn_key_bias, scheme
+from .._schemes import read_W
+from .frames import find_frames
 
 
 def learn_transformer(
@@ -43,9 +44,9 @@ def learn_transformer(
 def read_head(oracle: Oracle, network: ReluNetwork, rng, rank, accuracy, known: dict) -> LearnedTransformer:
     plain = Straightened(oracle, network, rng, network.residual or 0.0)
     values = Values(plain.values, 0.0, min(1.0, oracle.reach))
-    meter = learn_key_bias(plain, values, rng, known, around=plain.values)
+    meter = find_frames(plain, values, rng, known, around=plain.values)
     oracle.stage = "reading W"
-    found = scheme(meter, rng, rank, accuracy)
+    found = read_W(meter, rng, rank, accuracy)
     head = found.head(plain.values, meter.key_bias, 0.0)
     model = Transformer.around(head, network.A, network.w, b=network.b, c=network.c)
     return LearnedTransformer(model=model, rank=found.rank, network=network)

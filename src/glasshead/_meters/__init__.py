@@ -36,8 +36,8 @@ from .matching import Pilots as Pilots
 from .matching import Place as Place
 from .matching import Ruler as Ruler
 from .matching import SignMatchingMeter as SignMatchingMeter
-from .matching import answer_noise as answer_noise
 from .matching import floor as floor
+from .matching import read_answer_noise as read_answer_noise
 from .matching import slope_step as slope_step
 from .meter import Errors as Errors
 from .meter import Meter as Meter

@@ -6,6 +6,7 @@ from .base import Wrapper as Wrapper
 from .box import SignOracle as SignOracle
 from .box import ValueOracle as ValueOracle
 from .box import as_oracle as as_oracle
+from .box import is_narrow as is_narrow
 from .limits import Budgeted as Budgeted
 from .limits import Counted as Counted
 from .limits import Recorded as Recorded
@@ -16,7 +17,6 @@ from .noise import CERTAIN as CERTAIN
 from .noise import Averaged as Averaged
 from .noise import Narrow as Narrow
 from .noise import Voting as Voting
-from .noise import is_narrow as is_narrow
 from .straightened import Flat as Flat
 from .straightened import Straightened as Straightened
 from .views import Antisymmetric as Antisymmetric

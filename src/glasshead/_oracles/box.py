@@ -13,6 +13,11 @@ from .base import Oracle
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 
+def is_narrow(oracle: Oracle) -> bool:
+    """Whether its answers have no more digits than a half-precision format."""
+    return oracle.roundoff >= ROUNDOFF["float16"]
+
+
 def fits(answers: np.ndarray, name: str) -> bool:
     """Whether every answer is a number of the narrower format."""
     with np.errstate(over="ignore"):

@@ -112,7 +112,3 @@ class Narrow(Wrapper):
         if not self.half:
             return inner
         return REACH if inner is None else min(inner, REACH)
-
-
-def is_narrow(oracle: Oracle) -> bool:
-    return oracle.roundoff >= ROUNDOFF["float16"]

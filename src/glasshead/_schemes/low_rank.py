@@ -7,7 +7,7 @@ import numpy as np
 from .._errors import BudgetExceeded
 from .._meters import Meter
 from .columns import Begun, Columns
-from .full import ENOUGH, TUNING, Measured, from_matrix
+from .full import ENOUGH, TUNING, Measured, from_matrix, full
 
 LOOKS = 8
 CONFIDENCE = 0.999
@@ -174,3 +174,8 @@ def shared_with(measured: np.ndarray, others: np.ndarray, error: float, inner: f
         return np.inf
     C = np.linalg.lstsq(measured, others, rcond=None)[0]
     return error * (float(np.linalg.norm(C, 2)) + inner / least) / (1 - error / least)
+
+
+def read_W(meter: Meter, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None) -> Measured:
+    """W by the scheme that suits it: all scores of a W known to have full rank, else no more than its rank needs."""
+    return full(meter) if rank == meter.oracle.dim else low_rank(meter, rng, rank, accuracy)

@@ -1,8 +1,8 @@
-"""Does the box normalise its tokens before the head, and with which eps?
+"""The head in front of an unknown network: W and key bias, whatever the network does with the attention output.
 
-A normalisation forgets a token's length, all but a trace of it: tokens of about `sqrt(eps d)` are shortened by a factor
-that shows eps. Along a ray from zero, where all tokens and the last one lie, sequences that are answered alike are
-facts about eps and one score. Two facts on the same ray have the same score only for the true eps.
+Sequences with the same last token and the same attention output are answered alike. Finding such pairs shows scores
+(`_meters.matching`); what the network makes of the attention output is never learned. Tokens may be normalised before
+they reach the head (`normalisation`); then W is for normalised tokens.
 """
 
 from __future__ import annotations
@@ -16,137 +16,12 @@ import numpy as np
 from ..._checks import holds_for_ordinary_tokens
 from ..._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
-from ..._meters import Copies, Matching, floor, slope_step
+from ..._limits import Goal
 from ..._models import Norm
 from ..._oracles import Normalised, Oracle
+from .normalisation import find_norm
 from .signs import learn_from_signs
-from .values import Goal, learn_from_values
-
-FORGETS = 0.01  # of what other tokens change: how much the same ones, twice as long, may
-SIZES = (0.5, 2.0, 1.0)  # rms entries of the tokens this is tried at
-SHIFTED = 1e-6  # of the same: how much a shift of all entries may change
-EXPONENTS = range(-40, 11, 2)  # of two: lengths at which the forgetting begins
-RAYS = 6
-PROBES = np.array([0.5, 1.0, -0.7])  # of the longest probe, along the ray of the last token
-LONGEST = (0.5, 0.2, 0.08, 0.03, 0.01)  # of the last token: shorter ones where scores are too large
-QUERY = 0.5  # length of the last token, over the radius of the ball of normalised tokens
-GRID = np.exp(np.linspace(-6, 6, 241))  # around the first guess of eps
-NEWTON = 30
-LARGEST = 0.02 * min(SIZES) ** 2  # a larger eps would not let the box forget lengths there
-SNAP = 1e-6  # an eps that near to a power of ten is one
-SURE = 8.0  # times the scatter between rays
-AGREE = 3  # rays that must tell
-
-
-def normalisation(oracle: Oracle, rng: np.random.Generator) -> tuple[Norm | None, float]:
-    """The normalisation that the box applies to its tokens first, or None, and the relative error of its eps."""
-    kind = forgets_lengths(oracle, rng)
-    if kind is None:
-        return None, 0.0
-    try:
-        eps, error = find_eps(oracle, kind, rng)
-    except NotIdentifiable:
-        return None, 0.0
-    return (Norm(kind, eps), error) if eps <= LARGEST else (None, 0.0)
-
-
-def forgets_lengths(oracle: Oracle, rng: np.random.Generator) -> str | None:
-    """ "layer" or "rms" if tokens other than the last may be twice as long without much ado."""
-    if oracle.dim < 3:
-        return None
-    shifted = np.inf
-    for size in SIZES:
-        size = min(size, oracle.reach / (4 * np.sqrt(oracle.dim)))
-        tokens = size * unit_rms(rng.standard_normal((5, oracle.dim)))
-        x, q = tokens[:2], tokens[4:]
-        variants = [np.r_[others, q] for others in (x, tokens[2:4], 2 * x, x + size)]
-        first, *others = (np.asarray(y) for y in oracle(np.stack(variants)))
-        changed, longer, shifted = (float(np.abs(y - first).max()) for y in others)
-        if not longer < FORGETS * changed:
-            return None
-        shifted /= changed
-    return "layer" if shifted <= SHIFTED else "rms"
-
-
-def unit_rms(tokens: np.ndarray) -> np.ndarray:
-    """Mean zero, so that a shift shows, and root mean square one."""
-    tokens = tokens - tokens.mean(axis=-1, keepdims=True)
-    return tokens / np.sqrt(np.mean(tokens**2, axis=-1, keepdims=True))
-
-
-def find_eps(oracle: Oracle, kind: str, rng: np.random.Generator) -> tuple[float, float]:
-    """eps and its relative error, which is zero for a power of ten."""
-    guess = first_guess(oracle, rng)
-    for longest_probe in LONGEST:
-        offsets, roots = facts(oracle, Norm(kind, guess), longest_probe, rng)
-        tell = np.isfinite(roots).all(axis=1)
-        if tell.sum() >= AGREE:
-            return eps_of(offsets[tell], roots[tell], guess)
-    raise NotIdentifiable("no sequences along a ray are answered alike, so eps does not show")
-
-
-def eps_of(offsets: np.ndarray, roots: np.ndarray, guess: float) -> tuple[float, float]:
-    """The eps for which all facts of a ray imply the same score."""
-    grid = guess * GRID
-    misfit = np.array([np.median(np.abs(disagreement(offsets, roots, guess, eps))) for eps in grid])
-    eps, steps = float(grid[np.argmin(np.where(np.isfinite(misfit), misfit, np.inf))]), np.zeros(1)
-    for _ in range(NEWTON):
-        h = 1e-5
-        before, here, after = (disagreement(offsets, roots, guess, eps * np.exp(x)) for x in (-h, 0.0, h))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            steps = -here * 2 * h / (after - before)
-        # The median: one ray in several may have met a false root.
-        eps *= float(np.exp(np.clip(np.nan_to_num(np.median(steps)), -0.5, 0.5)))
-    decade = 10.0 ** np.round(np.log10(eps))
-    if abs(eps / decade - 1) < SNAP:
-        return float(decade), 0.0
-    return eps, SURE * float(np.median(np.abs(np.nan_to_num(steps))))
-
-
-def first_guess(oracle: Oracle, rng: np.random.Generator) -> float:
-    """Where answers change most with the length of the other tokens, these are about `sqrt(eps d)` long."""
-    d = oracle.dim
-    x, y, q = unit_rms(rng.standard_normal((3, d)))
-    lengths = np.array([2.0**k for k in EXPONENTS if 2.0**k * np.sqrt(d) < oracle.reach])
-    q = q * min(1.0, oracle.reach / (2 * np.sqrt(d)))
-    answers = np.asarray(oracle(np.stack([np.stack([c * x, c * y, q]) for c in lengths]))).reshape(len(lengths), -1)
-    changes = np.linalg.norm(answers[2:] - answers[:-2], axis=1)
-    return float(lengths[1 + int(np.argmax(changes))] ** 2)
-
-
-def facts(oracle: Oracle, norm: Norm, longest_probe: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """For each ray and probe: by how much one token, twice, is off the last one, and another, once, answered alike.
-
-    In the coordinates that `norm` would give them; all in multiples of the last token, one array `(rays, probes)` each.
-    """
-    seen = Normalised(oracle, norm)
-    directions = rng.standard_normal((RAYS, seen.dim))
-    q = QUERY * np.sqrt(oracle.dim) * directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    q = np.repeat(q, len(PROBES), axis=0)
-    offsets = np.tile(longest_probe * PROBES, RAYS)
-    size = float(np.abs(seen(np.stack([q, q], axis=1)[:1])).max())
-    noise = floor(oracle, size)
-    matching = Matching(seen, Copies(), q, offsets[:, None] * q, noise, slope_step(noise, size))
-    root = matching.solve()[3]
-    missed = matching.miss(np.arange(len(root)), root)[0]
-    found = (np.abs(missed) <= 64 * matching.noise) & (np.abs(root - Copies.start) < 0.5)
-    roots = np.where(found, root, np.nan)
-    return offsets.reshape(RAYS, -1), roots.reshape(RAYS, -1)
-
-
-def disagreement(offsets: np.ndarray, roots: np.ndarray, guess: float, eps: float) -> np.ndarray:
-    """Between the scores per unit length that the facts of each ray imply if this is eps: all differences, flat."""
-
-    def true_length(share: np.ndarray) -> np.ndarray:
-        """What a token becomes that the guess would have made `share` times as long as the last one."""
-        v = (QUERY * share) ** 2
-        raw = np.sqrt(guess * v / (1 - v))  # rms
-        return np.sign(share) * raw / np.sqrt(raw**2 + eps)
-
-    here = true_length(np.ones_like(offsets))
-    reference, moved = true_length(1 + offsets) - here, true_length(1 + offsets * roots) - here
-    score = Copies().score(moved / reference) / reference
-    return np.concatenate([score[:, 0] - score[:, 1], score[:, 0] - score[:, 2]])
+from .values import learn_from_values
 
 
 def learn_any_network(
@@ -165,32 +40,34 @@ def learn_any_network(
     """
     goal, known = Goal(rank, accuracy, bits), {}
     try:
+        if norm is None:
+            return learn_front(oracle, rng, goal, known)
         if norm != "auto":
-            return learn(oracle, rng, goal, known) if norm is None else behind_norm(oracle, norm, 0.0, rng, goal, known)
+            return learn_behind_norm(oracle, norm, 0.0, rng, goal, known)
         oracle.stage = "looking for a normalisation"
-        found, error = (None, 0.0) if oracle.answers == "sign" else normalisation(oracle, rng)
+        found, error = (None, 0.0) if oracle.answers == "sign" else find_norm(oracle, rng)
         if found is not None:
             with suppress(NotIdentifiable, TargetMismatch):
-                learned = behind_norm(oracle, found, error, rng, goal, known)
+                learned = learn_behind_norm(oracle, found, error, rng, goal, known)
                 if holds_for_ordinary_tokens(oracle, learned.model, rng):
                     return learned
             # It only looked like a normalisation.
-        return learn(oracle, rng, goal, known)
+        return learn_front(oracle, rng, goal, known)
     except BudgetExceeded as error:
         error.known = known | error.known
         raise
 
 
-def learn(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) -> LearnedFront:
+def learn_front(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) -> LearnedFront:
     return (learn_from_signs if oracle.answers == "sign" else learn_from_values)(oracle, rng, goal, known)
 
 
-def behind_norm(
+def learn_behind_norm(
     oracle: Oracle, norm: Norm, eps_error: float, rng: np.random.Generator, goal: Goal, known: dict
 ) -> LearnedFront:
-    """The same from behind the normalisation, and the result for tokens in front of it."""
+    """The head as seen from behind the normalisation, with W for normalised tokens and a model for those in front."""
     seen = Normalised(oracle, norm, eps_error)
-    learned = learn(seen, rng, goal.within(seen.dim), known)
+    learned = learn_front(seen, rng, goal.within(seen.dim), known)
     evidence = learned.check.evidence
     if evidence is not None:
         evidence = replace(evidence, query=seen.tokens(evidence.query))

@@ -1,4 +1,4 @@
-"""Where a yes-or-no box changes its mind: a point, and around it a place from which scores can be read."""
+"""A head in front of an unknown network, from yes and no: where the answer changes, then key bias and W."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import numpy as np
 from ..._checks import held_out_front_signs
 from ..._errors import NOT_THIS, Evidence, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
-from ..._limits import BITS, MOST
+from ..._limits import BITS, MOST, Goal
 from ..._meters import Crossings, Place, SignMatchingMeter, cone, orthonormal
 from ..._oracles import Oracle, Voting
-from .values import Goal, read_W
+from .front import read_front
 
-STRIDE, FARTHEST = 4.0, 8
-TOKENS = 32  # asked about at each length
-COARSE = 12  # bits, for places
-FEWEST = 0.85  # share of pilots that must succeed
-STEPS = 14  # halvings of the distance to the boundary
-SPREADS = (0.5, 0.125)  # of queries, over the distance to where the answer changes
-TYPICAL = 0.2  # rms of scores that probes may have
-STARTS = 3  # boundary points tried
+LENGTH_STRIDE, LENGTH_STRIDES = 4.0, 8
+TOKENS_PER_LENGTH = 32  # asked about at each length
+COARSE_BITS = 12  # bits, for places
+SUCCEED = 0.85  # share of pilots that must succeed
+APPROACHES = 14  # halvings of the distance to the boundary
+PLACE_SPREADS = (0.5, 0.125)  # of queries, over the distance to where the answer changes
+LARGEST_SCORE = 0.2  # rms of scores that probes may have
+BOUNDARY_POINTS = 3  # boundary points tried
 
 
-def opposite_tokens(oracle: Oracle, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def find_opposite_tokens(oracle: Oracle, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Two tokens that alone get different answers, "no" first, or `NotIdentifiable`."""
     reach = oracle.reach / 4
     tokens = np.zeros((1, oracle.dim))
-    for stride in sorted(range(-FARTHEST, FARTHEST + 1), key=abs):
-        length = STRIDE**stride
+    for stride in sorted(range(-LENGTH_STRIDES, LENGTH_STRIDES + 1), key=abs):
+        length = LENGTH_STRIDE**stride
         if length > reach:
             continue
-        tokens = rng.standard_normal((TOKENS, oracle.dim))
+        tokens = rng.standard_normal((TOKENS_PER_LENGTH, oracle.dim))
         tokens *= length / np.linalg.norm(tokens, axis=1, keepdims=True)
         yes = np.asarray(oracle(tokens[:, None]), bool)
         if yes.any() and not yes.all():
@@ -46,17 +46,17 @@ def opposite_tokens(oracle: Oracle, rng: np.random.Generator) -> tuple[np.ndarra
     raise NotIdentifiable(f"the answer never changes, so no learner could read W from it ({evidence})")
 
 
-def boundary_point(oracle: Oracle, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def find_boundary_point(oracle: Oracle, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A token between two that get different answers, and a way from there along which the answer is "no"."""
-    no, yes = opposite_tokens(oracle, rng)
+    no, yes = find_opposite_tokens(oracle, rng)
     start = no
-    for _ in range(COARSE * 3):
+    for _ in range(COARSE_BITS * 3):
         middle = (no + yes) / 2
         no, yes = (no, middle) if bool(oracle(middle[None, None])[0]) else (middle, yes)
-    return no, as_far_as_no(oracle, no, start - no, float(np.linalg.norm(start)))
+    return no, find_way(oracle, no, start - no, float(np.linalg.norm(start)))
 
 
-def as_far_as_no(oracle: Oracle, point: np.ndarray, way: np.ndarray, wanted: float) -> np.ndarray:
+def find_way(oracle: Oracle, point: np.ndarray, way: np.ndarray, wanted: float) -> np.ndarray:
     """The way made longer, up to the length wanted, for as long as the answer stays "no": room to measure in."""
     reach = (oracle.reach - float(np.linalg.norm(point))) / 4
     while 2 * float(np.linalg.norm(way)) <= min(wanted, reach):
@@ -67,23 +67,23 @@ def as_far_as_no(oracle: Oracle, point: np.ndarray, way: np.ndarray, wanted: flo
     return way
 
 
-def crossings(oracle: Oracle, bits: int, rng: np.random.Generator) -> Iterator[tuple[Crossings, Place]]:
+def find_crossings(oracle: Oracle, bits: int, rng: np.random.Generator) -> Iterator[tuple[Crossings, Place]]:
     """Rulers, and places where their probes work: a few, the best first. Raises where there is none at all."""
     moved, none = False, True
     query = np.zeros((1, oracle.dim))
-    for _ in range(STARTS):
-        point, way = boundary_point(oracle, rng)
-        for step in range(STEPS):
+    for _ in range(BOUNDARY_POINTS):
+        point, way = find_boundary_point(oracle, rng)
+        for step in range(APPROACHES):
             way = way / 2 if step else way
             away = float(np.linalg.norm(way))
             normal = find_normal(oracle, point + way, 2 * away, rng)
             if normal is None:
                 continue
             moved, query = True, np.stack([point + way, point])
-            ruler = settled(Crossings(oracle, normal, away, COARSE, rng), point + way)
-            for share in SPREADS:
+            ruler = find_normal_again(Crossings(oracle, normal, away, COARSE_BITS, rng), point + way)
+            for share in PLACE_SPREADS:
                 place = Place(point + way, share * min(away, ruler.distance), ruler.distance)
-                if works(ruler, place):
+                if check_place(ruler, place):
                     none = False
                     yield ruler.with_bits(bits), place
     if not moved:
@@ -104,10 +104,10 @@ def find_normal(oracle: Oracle, q: np.ndarray, distance: float, rng: np.random.G
     u /= np.linalg.norm(u, axis=1, keepdims=True)
     both = np.concatenate([u, -u])
     # Any normal will do to look along u and -u alike.
-    ruler = Crossings(oracle, both[0], distance, COARSE, rng)
+    ruler = Crossings(oracle, both[0], distance, COARSE_BITS, rng)
     here = np.repeat(np.asarray(oracle(q[None, None]), bool), len(both))
     at = np.tile(q, (len(both), 1))
-    _, high, found = ruler.ladder(at, both, here, np.full(len(both), distance))
+    _, high, found = ruler.find_rung(at, both, here, np.full(len(both), distance))
     if not found.any():
         return None
     inverse = np.where(found, 1 / high, 0.0)
@@ -116,35 +116,35 @@ def find_normal(oracle: Oracle, q: np.ndarray, distance: float, rng: np.random.G
     return normal / length if length > 0 else None
 
 
-def settled(ruler: Crossings, q: np.ndarray) -> Crossings:
+def find_normal_again(ruler: Crossings, q: np.ndarray) -> Crossings:
     """The ruler with its side, and with the normal and the distance that keys around the first normal suggest."""
     oracle, rng, d = ruler.oracle, ruler.rng, len(q)
     ruler.side = bool(oracle(q[None, None])[0])
     keys = cone(ruler.normal, rng).vectors
     at, here = np.tile(q, (d, 1)), np.full(d, ruler.side)
-    low, high, found = ruler.ladder(at, keys, here, np.full(d, ruler.distance))
+    low, high, found = ruler.find_rung(at, keys, here, np.full(d, ruler.distance))
     if not found.all():
         return ruler
-    low, high = ruler.bisect(at, keys, here, low, high, 2)
+    low, high = ruler.find_change(at, keys, here, low, high, 2)
     normal = np.linalg.lstsq(keys, 2 / (low + high), rcond=None)[0]
     better = Crossings(oracle, normal / np.linalg.norm(normal), float(1 / np.linalg.norm(normal)), ruler.bits, rng)
     better.side = ruler.side
     return better
 
 
-def works(ruler: Crossings, place: Place) -> bool:
+def check_place(ruler: Crossings, place: Place) -> bool:
     """Whether most probes succeed there, with scores that are not too large."""
     keys = cone(ruler.normal, ruler.rng).vectors
     q = place.probes(len(keys), ruler.rng)[0]
-    found = ruler.match(q, ruler.distance * keys)
-    if found.good.mean() < FEWEST:
+    found = ruler.read_matches(q, ruler.distance * keys)
+    if found.good.mean() < SUCCEED:
         return False
-    return float(np.sqrt(np.mean(found.s[found.good] ** 2))) <= TYPICAL
+    return float(np.sqrt(np.mean(found.s[found.good] ** 2))) <= LARGEST_SCORE
 
 
-PLACES = 8  # tried at most
-LOOKS = 8  # sequences on which laws are checked
-FLICKER = 4  # changes of the answer around which noise is looked for
+MOST_PLACES = 8  # tried at most
+LAW_SEQUENCES = 8  # sequences on which laws are checked
+FLICKER_PROBES = 4  # changes of the answer around which noise is looked for
 
 
 def learn_from_signs(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) -> LearnedFront:
@@ -156,14 +156,14 @@ def learn_from_signs(oracle: Oracle, rng: np.random.Generator, goal: Goal, known
     best: LearnedFront | None = None
     trouble: TargetMismatch | None = None
     failed: list[tuple[Crossings, Place]] = []
-    for ruler, place in islice(crossings(sure, goal.bits or BITS, rng), PLACES):
+    for ruler, place in islice(find_crossings(sure, goal.bits or BITS, rng), MOST_PLACES):
         try:
-            learned = read(ruler, place, goal, known)
+            learned = learn_at_crossing(ruler, place, goal, known)
         except TargetMismatch as error:
             trouble = error
             continue
         passed = learned.check.evidence is None
-        if passed and learned.rank > 0 and all(holds_at(*other, learned, ruler, place) for other in failed):
+        if passed and learned.rank > 0 and all(check_at(*other, learned, ruler, place) for other in failed):
             return learned
         best = best or learned
         failed += [] if passed else [(ruler, place)]
@@ -173,33 +173,33 @@ def learn_from_signs(oracle: Oracle, rng: np.random.Generator, goal: Goal, known
     return best
 
 
-def holds_at(there: Crossings, other: Place, learned: LearnedFront, ruler: Crossings, place: Place) -> bool:
+def check_at(there: Crossings, other: Place, learned: LearnedFront, ruler: Crossings, place: Place) -> bool:
     """Whether it passes where an earlier result did not: a false W may pass at a place that shows too little of it."""
     apart = float(np.linalg.norm(other.origin - place.origin))
     error = there.distance * (learned.score_error / ruler.distance + learned.bound * (other.kappa + apart))
     return held_out_front_signs(there, replace(learned, score_error=error), other).evidence is None
 
 
-def read(ruler: Crossings, place: Place, goal: Goal, known: dict) -> LearnedFront:
+def learn_at_crossing(ruler: Crossings, place: Place, goal: Goal, known: dict) -> LearnedFront:
     """Key bias and W, checked on fresh queries; with more bits if those are not enough for the accuracy asked for."""
     oracle, rng, d = ruler.oracle, ruler.rng, ruler.oracle.dim
     keys, queries = cone(ruler.normal, rng), orthonormal(d, rng)
-    q, u = place.probes(FLICKER, rng)
-    ruler.look_for_flicker(q, np.linalg.norm(u, axis=1, keepdims=True) * keys.vectors[np.arange(FLICKER) % d])
+    q, u = place.probes(FLICKER_PROBES, rng)
+    ruler.find_flicker(q, np.linalg.norm(u, axis=1, keepdims=True) * keys.vectors[np.arange(FLICKER_PROBES) % d])
     meter = SignMatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa)
-    learned = replace(read_W(meter, rng, goal, known, residual=True), bits=ruler.bits)
+    learned = replace(read_front(meter, rng, goal, known, residual=True), bits=ruler.bits)
     wanted = goal.accuracy or math.inf
     if learned.bound > wanted and goal.bits is None and ruler.bits < MOST:
         missing = math.ceil(math.log2(learned.bound / wanted)) + 1 if math.isfinite(learned.bound) else BITS
         bits = min(MOST, ruler.bits + missing)
-        return read(ruler.with_bits(bits), place, replace(goal, bits=bits), known)
+        return learn_at_crossing(ruler.with_bits(bits), place, replace(goal, bits=bits), known)
     return replace(learned, check=held_out_front_signs(ruler, learned, place))
 
 
 def check_sign_front_laws(oracle: Oracle, rng: np.random.Generator) -> None:
     """The order of the other tokens, and every token twice, change no answer, near where answers change."""
-    point, way = boundary_point(oracle, rng)
-    tokens = rng.standard_normal((LOOKS, 4, oracle.dim))
+    point, way = find_boundary_point(oracle, rng)
+    tokens = rng.standard_normal((LAW_SEQUENCES, 4, oracle.dim))
     x = point + 0.5 * float(np.linalg.norm(way)) * tokens / np.linalg.norm(tokens, axis=2, keepdims=True)
     swapped, doubled = x[:, [1, 2, 0, 3]], np.repeat(x, 2, axis=1)
     first = np.asarray(oracle(x), bool)

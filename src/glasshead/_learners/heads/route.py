@@ -11,7 +11,7 @@ from ..._errors import SAME, AccuracyUnreachable, BudgetExceeded, Evidence, Glas
 from ..._learned import HeldOut, LearnedCombined, LearnedHead, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead, with_values
 from ..._oracles import OneNumber, Oracle, Replayed
-from ..noise import learn_values
+from ..attention import learn_attention
 from .combination import learn_combined
 from .scalar import learn_sum
 from .vector import NeedsScalarRoute, learn_vector, learn_vector_attention
@@ -47,7 +47,7 @@ def learn_head(oracle: Oracle, rng: np.random.Generator, rank: int | None = None
         except TargetMismatch as mismatch:
             if mismatch.evidence is None or mismatch.evidence.law != SAME:  # noise is for the other route to average
                 raise
-    learned = learn_values(oracle, rng, rank, accuracy)
+    learned = learn_attention(oracle, rng, rank, accuracy)
     strict = oracle.exact and accuracy is None and type(learned) is LearnedHead
     return replace(learned, strict=True) if strict else learned
 

@@ -15,12 +15,12 @@ from ..._meters import Halfspace, Unbounded, bisect, exponents, rounding
 from ..._oracles import Oracle, Translated
 
 HALF = 2.0**-11  # unit roundoff of float16, which has no room for numbers much smaller than that
-LOWEST = -140  # exponent of the shortest token compared with the longest, where the plane is looked for
-LONGER = 2.0**10  # how much longer than its distance from zero the tokens are that show the plane
-ROOM = 2.0**-8  # of the longest token: what must be left of it beyond the plane
+NEAREST = -140  # exponent of the shortest token compared with the longest, where the plane is looked for
+OUTREACH = 2.0**10  # how much longer than its distance from zero the tokens are that show the plane
+BEYOND = 2.0**-8  # of the longest token: what must be left of it beyond the plane
 FRAMES = 8  # tried in turn for a direction in which a token reaches the plane
-ROUGH = 16  # bits of v before anything else is known
-RANGE = 2.5  # times 1/sqrt(d): where the coordinates of v lie, compared with that along the mean axis
+ROUGH_BITS = 16  # bits of v before anything else is known
+COORDINATES = 2.5  # times 1/sqrt(d): where the coordinates of v lie, compared with that along the mean axis
 
 
 def find_halfspace(oracle: Oracle, rng: np.random.Generator) -> Halfspace:
@@ -29,37 +29,37 @@ def find_halfspace(oracle: Oracle, rng: np.random.Generator) -> Halfspace:
     frame = random_rotation(d, rng)
     # Tokens so short that any bias which could matter outweighs them.
     short = min(1.0, reach) * (oracle.roundoff if oracle.roundoff >= HALF else oracle.roundoff**2)
-    axis = mean_axis(oracle, frame, short)
-    there, back = ask(oracle, short * np.stack([axis, -axis]))
+    axis = find_mean_axis(oracle, frame, short)
+    there, back = read_sides(oracle, short * np.stack([axis, -axis]))
     if there and not back:
-        return rough(oracle, axis, min(1.0, reach), np.zeros(d), short, rng)
+        return read_roughly(oracle, axis, min(1.0, reach), np.zeros(d), short, rng)
     if there != back:
         raise not_a_plane(short * axis, "yes", "no")
-    out = crossing_direction(oracle, frame, bool(back), rng)
-    origin, offset = crossing(oracle, out, bool(back))
+    out = find_crossing_direction(oracle, frame, bool(back), rng)
+    origin, offset = find_crossing(oracle, out, bool(back))
     near = Translated(oracle, origin)
     distance = float(np.linalg.norm(origin))
-    length = min(near.reach, LONGER * distance)
-    axis = mean_axis(near, frame, length)
-    there, back_again = ask(near, length * np.stack([axis, -axis]))
+    length = min(near.reach, OUTREACH * distance)
+    axis = find_mean_axis(near, frame, length)
+    there, back_again = read_sides(near, length * np.stack([axis, -axis]))
     if not there or back_again:
         raise not_a_plane(origin + length * axis, "yes", "no")
-    first = rough(near, axis, length, origin, offset, rng)
-    origin, offset = crossing(oracle, first.v if not back else -first.v, bool(back))
+    first = read_roughly(near, axis, length, origin, offset, rng)
+    origin, offset = find_crossing(oracle, first.v if not back else -first.v, bool(back))
     return Halfspace(first.v, first.error, origin, offset)
 
 
-def ask(oracle: Oracle, tokens: np.ndarray) -> np.ndarray:
+def read_sides(oracle: Oracle, tokens: np.ndarray) -> np.ndarray:
     return np.asarray(oracle(tokens[:, None]))
 
 
-def mean_axis(oracle: Oracle, frame: np.ndarray, length: float) -> np.ndarray:
+def find_mean_axis(oracle: Oracle, frame: np.ndarray, length: float) -> np.ndarray:
     """A unit vector on the yes side: the mean of all axes, each turned to it. Its dot product with v is near 0.8."""
-    yes = ask(oracle, length * frame)
+    yes = read_sides(oracle, length * frame)
     return np.where(yes, 1.0, -1.0) @ frame / np.sqrt(len(frame))
 
 
-def crossing_direction(oracle: Oracle, frame: np.ndarray, at_zero: bool, rng: np.random.Generator) -> np.ndarray:
+def find_crossing_direction(oracle: Oracle, frame: np.ndarray, at_zero: bool, rng: np.random.Generator) -> np.ndarray:
     """Where a box with a bias changes its mind: the mean of all directions in which it does.
 
     One axis of any frame has a dot product of `1/sqrt(d)` or more with v, some axis of many frames a larger one. There
@@ -68,23 +68,23 @@ def crossing_direction(oracle: Oracle, frame: np.ndarray, at_zero: bool, rng: np
     start = oracle.queries
     for _ in range(FRAMES if oracle.max_norm is not None else 1):
         directions = np.concatenate([frame, -frame])
-        across = directions[ask(oracle, (1 - ROOM) * oracle.reach * directions) != at_zero]
+        across = directions[read_sides(oracle, (1 - BEYOND) * oracle.reach * directions) != at_zero]
         if len(across):
             return across.sum(axis=0) / np.linalg.norm(across.sum(axis=0))
         frame = random_rotation(oracle.dim, rng)
     raise NotIdentifiable(silent(oracle, oracle.queries - start, at_zero))
 
 
-def crossing(oracle: Oracle, direction: np.ndarray, at_zero: bool) -> tuple[np.ndarray, float]:
+def find_crossing(oracle: Oracle, direction: np.ndarray, at_zero: bool) -> tuple[np.ndarray, float]:
     """The point in that direction where the answer changes, to the last digit, and how large the value there may be."""
     reach = oracle.reach
 
     def farther(which: np.ndarray, x: np.ndarray) -> np.ndarray:
         if x.max() > 1:
             raise not_a_plane(reach * direction, "yes" if at_zero else "no", "no" if at_zero else "yes")
-        return ask(oracle, (reach * x)[:, None] * direction) == at_zero
+        return read_sides(oracle, (reach * x)[:, None] * direction) == at_zero
 
-    exponent = exponents(farther, 1, LOWEST, 0)
+    exponent = exponents(farther, 1, NEAREST, 0)
     scale = 2.0**exponent
     lo, hi = bisect(farther, scale, scale * 4 * oracle.roundoff)
     distance = reach * float(lo[0] + hi[0]) / 2
@@ -92,27 +92,27 @@ def crossing(oracle: Oracle, direction: np.ndarray, at_zero: bool) -> tuple[np.n
     return distance * direction, offset
 
 
-def rough(
+def read_roughly(
     oracle: Oracle, axis: np.ndarray, length: float, origin: np.ndarray, offset: float, rng: np.random.Generator
 ) -> Halfspace:
     """`oracle` is seen from `origin`."""
-    reach = RANGE / np.sqrt(len(axis))
+    reach = COORDINATES / np.sqrt(len(axis))
     unknown = Halfspace(axis, 1.0, origin, offset)
-    return read_direction(oracle, unknown, length, reach, reach * 2.0 ** (1 - ROUGH), rng)
+    return bisect_direction(oracle, unknown, length, reach, reach * 2.0 ** (1 - ROUGH_BITS), rng)
 
 
-def refine(oracle: Oracle, space: Halfspace, width: float, rng: np.random.Generator) -> Halfspace:
+def read_again(oracle: Oracle, space: Halfspace, width: float, rng: np.random.Generator) -> Halfspace:
     """v with every coordinate within an interval of that width, or as narrow as the rounding of the box allows."""
-    length = min(oracle.reach, LONGER * space.shift if space.shift > 0 else 1.0)
+    length = min(oracle.reach, OUTREACH * space.shift if space.shift > 0 else 1.0)
     blur = float(space.value_error(oracle, length)) / length
     width = max(width, blur)
     if 2 * np.sqrt(oracle.dim) * (width / 2 + blur) > space.error:
         return space  # it would not be half of what it is
     reach = 2 * space.error / np.sqrt(oracle.dim)
-    return read_direction(oracle, space, length, reach, width, rng)
+    return bisect_direction(oracle, space, length, reach, width, rng)
 
 
-def read_direction(
+def bisect_direction(
     oracle: Oracle, space: Halfspace, length: float, reach: float, width: float, rng: np.random.Generator
 ) -> Halfspace:
     """v by its coordinates across `space.v`, compared with that along it: `w.v / u.v > c` is asked by `w - c u`."""
@@ -121,7 +121,7 @@ def read_direction(
 
     def above(which: np.ndarray, c: np.ndarray) -> np.ndarray:
         tokens = others[which] - c[:, None] * axis
-        return ask(oracle, length / np.sqrt(1 + c**2)[:, None] * tokens)
+        return read_sides(oracle, length / np.sqrt(1 + c**2)[:, None] * tokens)
 
     n = len(others)
     try:
@@ -139,7 +139,7 @@ def read_direction(
 
 def silent(oracle: Oracle, queries: int, answer: bool) -> str:
     within = "at any length" if oracle.max_norm is None else f"up to max_norm = {oracle.max_norm:g}"
-    least = (1 - ROOM) * oracle.reach / np.sqrt(oracle.dim)
+    least = (1 - BEYOND) * oracle.reach / np.sqrt(oracle.dim)
     return (
         f"the box says {'yes' if answer else 'no'} to every token, in {queries} directions and {within}: v = 0, so "
         f"that nothing depends on W, or |bias| >= {least:.3g} |v|, so that hardly any token reaches the plane where "

@@ -14,26 +14,26 @@ from ..._errors import TargetMismatch
 from ..._meters import CLEAR, KeyBias, Probes, SignMeter, Unbounded, bisect, cone, exponents, logit_range, outweighs
 from ..._schemes import Measured
 
-PILOTS = 4  # scores looked at for their size
+SIGN_PILOTS = 4  # scores looked at for their size
 PILOT_BITS = 10
-LOWEST, HIGHEST = -120, 120  # exponents of scores that unit vectors may have
+LOWEST_SCORE, HIGHEST_SCORE = -120, 120  # exponents of scores that unit vectors may have
 CERTIFIED = 6  # bits by which a key bias that could have hidden is below the width of a score
 
 
-def pilot_scores(meter: SignMeter, rng: np.random.Generator) -> tuple[Probes, np.ndarray, np.ndarray]:
+def read_sign_pilots(meter: SignMeter, rng: np.random.Generator) -> tuple[Probes, np.ndarray, np.ndarray]:
     """A few scores of keys against queries, to `PILOT_BITS` bits each."""
     d = meter.oracle.dim
-    k, q = rng.integers(d, size=(2, PILOTS))
+    k, q = rng.integers(d, size=(2, SIGN_PILOTS))
     probes = Probes(meter, meter.keys.vectors, meter.queries.vectors, k, q)
     # Tokens of length 2 / sqrt(t) ask about a score of t.
-    highest = min(HIGHEST, 2 - 2 * math.ceil(math.log2(meter.shortest)))
-    size = 2.0 ** exponents(probes.above, PILOTS, LOWEST, highest)
+    highest = min(HIGHEST_SCORE, 2 - 2 * math.ceil(math.log2(meter.shortest)))
+    size = 2.0 ** exponents(probes.above, SIGN_PILOTS, LOWEST_SCORE, highest)
     if np.any(size == 2.0**highest):
         raise probes.refusal(int(np.argmax(size)))
-    return probes, *probes.bracket(np.zeros(PILOTS), size, size * 2.0 ** (1 - PILOT_BITS))
+    return probes, *probes.bracket(np.zeros(SIGN_PILOTS), size, size * 2.0 ** (1 - PILOT_BITS))
 
 
-def differs(probes: Probes, lo: np.ndarray, hi: np.ndarray) -> bool:
+def check_other_side(probes: Probes, lo: np.ndarray, hi: np.ndarray) -> bool:
     """Whether scores found between `lo` and `hi` on one side of the plane are elsewhere on the other."""
     other = replace(probes.meter, side=-probes.meter.side)
     mirrored = Probes(other, probes.keys, probes.queries, probes.k, probes.q)
@@ -43,12 +43,12 @@ def differs(probes: Probes, lo: np.ndarray, hi: np.ndarray) -> bool:
     )
 
 
-def has_key_bias(probes: Probes, lo: np.ndarray, hi: np.ndarray) -> bool:
+def check_sign_key_bias(probes: Probes, lo: np.ndarray, hi: np.ndarray) -> bool:
     everyone = np.arange(len(lo))
-    return differs(probes, probes.ends(everyone, lo)[0], probes.ends(everyone, hi)[1])
+    return check_other_side(probes, probes.ends(everyone, lo)[0], probes.ends(everyone, hi)[1])
 
 
-def could_hide(meter: SignMeter, W: np.ndarray) -> KeyBias | None:
+def find_hidden_key_bias(meter: SignMeter, W: np.ndarray) -> KeyBias | None:
     """How large a key bias can be that was taken to be zero; None if it is not.
 
     One score of each key is bisected a little further and the last two answers are asked for again from the other side.
@@ -64,14 +64,14 @@ def could_hide(meter: SignMeter, W: np.ndarray) -> KeyBias | None:
     rounds = Probes(same_v, probes.keys, probes.queries, probes.k, probes.q)
     slack = meter.rounding(float(np.linalg.norm(W)))
     least, most = rounds.ends(everyone, lo)[0] - slack, rounds.ends(everyone, hi)[1] + slack
-    if differs(probes, least, most):
+    if check_other_side(probes, least, most):
         return None
     # Both `score + k / kappa` and `score - k / kappa` lie between these ends, the second up to its rounding.
     _, kappa = probes.lengths(everyone, center)
     return KeyBias(np.zeros(d), meter.keys.inverse, kappa * (0.75 * (most - least) + slack))
 
 
-def with_hidden(meter: SignMeter, found: Measured, bias: KeyBias) -> float:
+def bound_with_hidden(meter: SignMeter, found: Measured, bias: KeyBias) -> float:
     """The bound on W if there is a key bias within these widths: it may have moved each score by `width / kappa`."""
     d, W = meter.oracle.dim, found.W
     k, q = np.divmod(np.arange(d * d), d)
@@ -90,11 +90,11 @@ FLOOR = 0.25  # logits per unit of key go down to -0.278 m: the least of theta s
 LEAST = -1.2784645427610738  # where that is
 HALVINGS = 200  # of the longest query: no head saturates at one that short
 TILT = (math.pi / 6, math.pi / 3)  # angles between v and the query that the key bias is read with
-SPARE = 4.0  # the largest of d key biases compared with those of two pilots
-FINER = 3  # bits by which the key bias is known better than the scores
+LARGEST_OF_ALL = 4.0  # the largest of d key biases compared with those of two pilots
+KEY_BIAS_BITS = 3  # bits by which the key bias is known better than the scores
 
 
-def refusal(meter: SignMeter) -> TargetMismatch:
+def always_saturated(meter: SignMeter) -> TargetMismatch:
     first = np.zeros(1, int)
     return Probes(meter, meter.keys.vectors, meter.queries.vectors, first, first).refusal(0)
 
@@ -135,10 +135,10 @@ class Sides:
         try:
             lo, hi = bisect(self.above, edge, edge * 2.0 ** (1 - bits))
         except Unbounded as error:
-            raise refusal(self.meter) from error
+            raise always_saturated(self.meter) from error
         least, most = self.end(everyone, lo)[0], self.end(everyone, hi)[1]
         if not np.isfinite(most - least).all():
-            raise refusal(self.meter)
+            raise always_saturated(self.meter)
         return (least + most) / 2, (most - least) / 2
 
     def end(self, which: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -159,7 +159,7 @@ def silu_inverse(y: np.ndarray) -> np.ndarray:
     return (lo + hi) / 2
 
 
-def find_key_bias(meter: SignMeter, rng: np.random.Generator) -> KeyBias:
+def find_sign_key_bias(meter: SignMeter, rng: np.random.Generator) -> KeyBias:
     """All of the key bias, 2d scores: at the longest query that leaves them where they can be asked about."""
     d = meter.oracle.dim
     # A query of no particular direction: W may well be large and send v itself to zero.
@@ -174,12 +174,12 @@ def find_key_bias(meter: SignMeter, rng: np.random.Generator) -> KeyBias:
             enough = halvings
         else:
             too_few = halvings
-    kappa = longest_query * 2.0**-enough / SPARE
+    kappa = longest_query * 2.0**-enough / LARGEST_OF_ALL
     while not (sides := Sides(meter, query, kappa)).fit(np.arange(2 * d)):
-        kappa /= SPARE
+        kappa /= LARGEST_OF_ALL
         if kappa < least / CLEAR:
-            raise refusal(meter)
-    h, width = sides.read(meter.bits + FINER)
+            raise always_saturated(meter)
+    h, width = sides.read(meter.bits + KEY_BIAS_BITS)
     bias, column = (h[:d] - h[d:]) / 2, (h[:d] + h[d:]) / 2
     # The box rounds W (q + origin) + key_bias, and its dot product with both tokens. The column says how large W is.
     W_norm = 2 * np.sqrt(d) * float(np.linalg.norm(column)) / kappa

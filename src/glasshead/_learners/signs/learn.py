@@ -10,23 +10,22 @@ open set of keys and queries, and a bilinear function is known everywhere if it 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..._checks import check_sign_laws
 from ..._errors import BudgetExceeded
 from ..._learned import LearnedFromSigns
-from ..._limits import BITS, MOST, bits_for
+from ..._limits import BITS, MOST, Goal
 from ..._meters import NOTHING, RANGE, KeyBias, SignMeter, cone
 from ..._oracles import Oracle, Translated, Voting
-from ..._schemes import Measured, full, low_rank
-from .halfspace import find_halfspace, refine
-from .key_bias import could_hide, find_key_bias, has_key_bias, pilot_scores, with_hidden
+from ..._schemes import Measured, read_W
+from .halfspace import find_halfspace, read_again
+from .key_bias import bound_with_hidden, check_sign_key_bias, find_hidden_key_bias, find_sign_key_bias, read_sign_pilots
 
-SMALL = 2  # up to this dimension no rank could save a query
-MARGIN = 1.125  # for what a hidden key bias may add to the bound
-SHARE = 10.0  # by how much the error of v is kept below that of the bits, in a score near 0
+HIDDEN_MARGIN = 1.125  # for what a hidden key bias may add to the bound
+BEYOND_BITS = 10.0  # by how much the error of v is kept below that of the bits, in a score near 0
 
 
 def learn_sign_attention(
@@ -43,7 +42,7 @@ def learn_sign_attention(
     known: dict = {}
     sure = Voting(oracle) if oracle.flips > 0 else oracle
     try:
-        found = _learn(sure, rng, Goal(rank, accuracy, bits), known)
+        found = learn_from_answers(sure, rng, Goal(rank, accuracy, bits), known)
     except BudgetExceeded as error:
         error.known = known | error.known
         raise
@@ -52,19 +51,7 @@ def learn_sign_attention(
     return found
 
 
-@dataclass(frozen=True)
-class Goal:
-    """What was asked for: a rank if known, an accuracy or a number of bits."""
-
-    rank: int | None
-    accuracy: float | None
-    bits: int | None
-
-    def bits_of(self, dim: int, reach: float) -> int:
-        return bits_for(self.accuracy, dim, self.rank, reach) if self.bits is None else self.bits
-
-
-def _learn(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) -> LearnedFromSigns:
+def learn_from_answers(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) -> LearnedFromSigns:
     oracle.stage = "reading v"
     space = find_halfspace(oracle, rng)
     known |= {"v": space.v, "bias": space.bias}
@@ -74,22 +61,22 @@ def _learn(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) ->
     oracle.stage = "looking for a key bias"
     meter = framed(SignMeter(seen, space, NOTHING), rng)
     if space.shift == 0:  # from another origin there is a key bias if there is none from zero
-        probes, lo, hi = pilot_scores(meter, rng)
-        if not has_key_bias(probes, lo, hi):
-            meter = refined(scaled(meter, lo, hi, goal), rng)
+        probes, lo, hi = read_sign_pilots(meter, rng)
+        if not check_sign_key_bias(probes, lo, hi):
+            meter = read_v_again(ranged(meter, lo, hi, goal), rng)
             known["v"] = meter.space.v
             oracle.stage = "reading W"
-            meter, found = read_W(meter, rng, goal)
-            nearly_none = could_hide(meter, found.W)
+            meter, found = read_to_accuracy(meter, rng, goal)
+            nearly_none = find_hidden_key_bias(meter, found.W)
             if nearly_none is not None:
-                return learned(meter, found, nearly_none)
+                return seen_from_zero(meter, found, nearly_none)
             oracle.stage = "looking for a key bias"
-    meter = refined(replace(meter, bits=goal.bits or BITS), rng)
+    meter = read_v_again(replace(meter, bits=goal.bits or BITS), rng)
     known["v"] = meter.space.v
-    meter = replace(meter, key_bias=find_key_bias(meter, rng), reach=0.0)
+    meter = replace(meter, key_bias=find_sign_key_bias(meter, rng), reach=0.0)
     oracle.stage = "reading W"
-    meter = refined(scaled(meter, *pilot_scores(meter, rng)[1:], goal), rng)
-    return learned(*read_W(meter, rng, goal), None)
+    meter = read_v_again(ranged(meter, *read_sign_pilots(meter, rng)[1:], goal), rng)
+    return seen_from_zero(*read_to_accuracy(meter, rng, goal), None)
 
 
 def framed(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
@@ -98,38 +85,38 @@ def framed(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
     return replace(meter, keys=cone(v, rng, lean), queries=cone(v, rng, lean))
 
 
-def scaled(meter: SignMeter, lo: np.ndarray, hi: np.ndarray, goal: Goal) -> SignMeter:
+def ranged(meter: SignMeter, lo: np.ndarray, hi: np.ndarray, goal: Goal) -> SignMeter:
     """The meter with the range that a few scores suggest, and the bits that give the accuracy asked for."""
     reach = RANGE * float(np.sqrt(np.mean(np.maximum(np.abs(lo), np.abs(hi)) ** 2)))
     bits, exacting = goal.bits_of(meter.oracle.dim, reach), goal.accuracy is not None
     return replace(meter, reach=reach, bits=bits, exacting=exacting)
 
 
-def refined(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
+def read_v_again(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
     """The meter with v known so well that the bits of its scores count.
 
     Its keys stay as they are: what is known of a key bias is known best along the keys that it was read with.
     """
     d = meter.oracle.dim
     # An error e of every coordinate of v moves what a score is compared with by 2 d e / product.
-    width = 2.0 ** (1 - meter.bits) / (SHARE * d) * meter.freedom
-    return replace(meter, space=refine(meter.oracle, meter.space, width, rng))
+    width = 2.0 ** (1 - meter.bits) / (BEYOND_BITS * d) * meter.freedom
+    return replace(meter, space=read_again(meter.oracle, meter.space, width, rng))
 
 
-def read_W(meter: SignMeter, rng: np.random.Generator, goal: Goal) -> tuple[SignMeter, Measured]:
+def read_to_accuracy(meter: SignMeter, rng: np.random.Generator, goal: Goal) -> tuple[SignMeter, Measured]:
     """W, and the meter that read it: with more bits if those for the accuracy asked for turn out not to be enough."""
-    d, accuracy = meter.oracle.dim, goal.accuracy
-    found = full(meter) if d <= SMALL or goal.rank == d else low_rank(meter, rng, goal.rank, accuracy)
-    if accuracy is None or MARGIN * found.bound <= accuracy or meter.finest:
+    accuracy = goal.accuracy
+    found = read_W(meter, rng, goal.rank, accuracy)
+    if accuracy is None or HIDDEN_MARGIN * found.bound <= accuracy or meter.finest:
         return meter, found
     missing = math.ceil(math.log2(min(found.bound / accuracy, 2.0**MOST))) + 1
-    return read_W(refined(replace(meter, bits=meter.bits + missing), rng), rng, goal)
+    return read_to_accuracy(read_v_again(replace(meter, bits=meter.bits + missing), rng), rng, goal)
 
 
-def learned(meter: SignMeter, found: Measured, nearly_none: KeyBias | None) -> LearnedFromSigns:
+def seen_from_zero(meter: SignMeter, found: Measured, nearly_none: KeyBias | None) -> LearnedFromSigns:
     """Everything as it is from zero instead of from the origin of the meter."""
     space, W = meter.space, found.W
-    bound = float(found.bound if nearly_none is None else with_hidden(meter, found, nearly_none))
+    bound = float(found.bound if nearly_none is None else bound_with_hidden(meter, found, nearly_none))
     seen = nearly_none or meter.key_bias
     assert seen is not None
     key_bias = seen.vector - W @ space.origin

@@ -11,17 +11,17 @@ from scipy.special import expit
 
 from ..._oracles import Oracle
 from ..._types import Float
-from .curve import Copies
+from .curve import Copies, derivative
 from .match import Matched
 from .ruler import Ruler
 
-LADDER = 2.0 ** np.arange(-3.0, 5.0)  # of the distance expected: where to look for a change
-NEARBY = 0.01  # how near to the place predicted a sequence with three copies must change
-HALVINGS = 60
-ROUNDINGS = 4.0  # of the longest token sent: how far rounding may move a change of the answer
-FLICKERS = 4.0  # times the distance at which answers were seen to flicker
-CLOSE = 2.0**-10  # how far from a change a flicker is looked for
-BLOCK = 2**14  # probes bisected side by side
+RUNGS_AHEAD = 2.0 ** np.arange(-3.0, 5.0)  # of the distance expected: where to look for a change
+THIRD_COPY = 0.01  # how near to the place predicted a sequence with three copies must change
+COPY_HALVINGS = 60
+TOKEN_ROUNDINGS = 4.0  # of the longest token sent: how far rounding may move a change of the answer
+FLICKER_SAFETY = 4.0  # times the distance at which answers were seen to flicker
+FLICKER_NEAR = 2.0**-10  # how far from a change a flicker is looked for
+PROBES_AT_ONCE = 2**14  # probes bisected side by side
 
 
 class Crossings(Ruler):
@@ -43,15 +43,15 @@ class Crossings(Ruler):
         finer.side, finer.flicker = self.side, self.flicker
         return finer
 
-    def look_for_flicker(self, q: np.ndarray, u: np.ndarray) -> None:
+    def find_flicker(self, q: np.ndarray, u: np.ndarray) -> None:
         """Noise before the sign is taken shows as answers that change more than once."""
-        here, turn, expected = self.towards_a_change(q, u)
+        here, turn, expected = self.find_direction(q, u)
         u = turn[:, None] * u
-        low, high, found = self.ladder(q, u, here, expected)
-        low, high = self.bisect(q, u, here, low, high, 2)
-        offsets = CLOSE * 0.25 ** np.arange(max(1, (self.bits - 10) // 2))
-        before = np.stack([self.yes(q, u, low * (1 - off), 2) == here for off in offsets])
-        after = np.stack([self.yes(q, u, high * (1 + off), 2) != here for off in offsets])
+        low, high, found = self.find_rung(q, u, here, expected)
+        low, high = self.find_change(q, u, here, low, high, 2)
+        offsets = FLICKER_NEAR * 0.25 ** np.arange(max(1, (self.bits - 10) // 2))
+        before = np.stack([self.read_yes(q, u, low * (1 - off), 2) == here for off in offsets])
+        after = np.stack([self.read_yes(q, u, high * (1 + off), 2) != here for off in offsets])
         steady = (before & after)[:, found].all(axis=1)
         self.flicker = max(self.flicker, float(np.max(offsets[~steady], initial=0.0)))
 
@@ -63,37 +63,43 @@ class Crossings(Ruler):
     def learn_from(self, asked: int, failed: int) -> None:
         """Nothing: the length of a probe follows from where answers change."""
 
-    def yes(self, q: np.ndarray, u: np.ndarray, length: np.ndarray, copies: int) -> np.ndarray:
+    def read_yes(self, q: np.ndarray, u: np.ndarray, length: np.ndarray, copies: int) -> np.ndarray:
         token = q + length[:, None] * u
         return np.asarray(self.oracle(np.stack([token] * copies + [q], axis=1)), bool)
 
-    def match(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Matched:
-        parts = [self.match_block(q[k : k + BLOCK], u[k : k + BLOCK]) for k in range(0, len(q), BLOCK)]
+    def read_matches(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Matched:
+        parts = [
+            self.read_block(q[k : k + PROBES_AT_ONCE], u[k : k + PROBES_AT_ONCE])
+            for k in range(0, len(q), PROBES_AT_ONCE)
+        ]
         s, error, good, far = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("s", "error", "good", "far")
         )
         return Matched(s, error, good, far, 0.0)
 
-    def match_block(self, q: np.ndarray, u: np.ndarray) -> Matched:
-        here, turn, expected = self.towards_a_change(q, u)
+    def read_block(self, q: np.ndarray, u: np.ndarray) -> Matched:
+        here, turn, expected = self.find_direction(q, u)
         u = turn[:, None] * u
-        low, high, found = self.ladder(q, u, here, expected)
-        low, high = self.bisect(q, u, here, low, high, 2)
+        low, high, found = self.find_rung(q, u, here, expected)
+        low, high = self.find_change(q, u, here, low, high, 2)
         blur = self.blur(q, u, high)
         two, two_width = (low + high) / 2, high - low + blur
         near, far = (end * two for end in self.curve.range)
-        ends = [self.yes(q, u, end, 1) == here for end in (near, far)]
+        ends = [self.read_yes(q, u, end, 1) == here for end in (near, far)]
         within = found & ends[0] & ~ends[1]
-        low, high = self.bisect(q, u, here, near, far, 1)
+        low, high = self.find_change(q, u, here, near, far, 1)
         one, one_width = (low + high) / 2, high - low + blur
         with np.errstate(invalid="ignore", divide="ignore"):
             s = self.curve.score(one / two)
-            error = self.spread(one / two) * (one_width + two_width * one / two) / two + np.abs(s) * two_width / two
+            error = (
+                np.abs(derivative(self.curve.score, one / two)) * (one_width + two_width * one / two) / two
+                + np.abs(s) * two_width / two
+            )
         far_out = found & (~within | (np.abs(s) > self.curve.limit))
-        good = within & ~far_out & self.confirmed(q, u, here, two, s)
+        good = within & ~far_out & self.check_third_copy(q, u, here, two, s)
         return Matched(turn * s / two, error / two, good, far_out, 0.0)
 
-    def towards_a_change(self, q: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def find_direction(self, q: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The answers at q, whether u or -u leads to the other one, and about how far that is."""
         rows, of = np.unique(q, axis=0, return_inverse=True)
         here = np.asarray(self.oracle(rows[:, None]), bool)[of.reshape(-1)]
@@ -103,16 +109,15 @@ class Crossings(Ruler):
 
     def blur(self, q: np.ndarray, u: np.ndarray, length: np.ndarray | float) -> np.ndarray:
         """How far along u the rounding of tokens that long, and noise, may move a change of the answer."""
-        return ROUNDINGS * self.oracle.roundoff * (lengths(q) / lengths(u) + length) + FLICKERS * self.flicker * length
+        return (
+            TOKEN_ROUNDINGS * self.oracle.roundoff * (lengths(q) / lengths(u) + length)
+            + FLICKER_SAFETY * self.flicker * length
+        )
 
-    def spread(self, c: np.ndarray) -> np.ndarray:
-        h = 1e-6
-        return np.abs(self.curve.score(c + h) - self.curve.score(c - h)) / (2 * h)
-
-    def ladder(self, q, u, here, expected) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def find_rung(self, q, u, here, expected) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The first rung at which the answer has changed, the one before it, and whether there is one."""
-        rungs = np.minimum(LADDER[:, None] * expected, self.longest(q, u))
-        changed = np.stack([self.yes(q, u, rung, 2) != here for rung in rungs])
+        rungs = np.minimum(RUNGS_AHEAD[:, None] * expected, self.longest(q, u))
+        changed = np.stack([self.read_yes(q, u, rung, 2) != here for rung in rungs])
         first = changed.argmax(axis=0)
         high = np.take_along_axis(rungs, first[None], axis=0)[0]
         low = np.where(first > 0, np.take_along_axis(rungs, np.maximum(first - 1, 0)[None], axis=0)[0], 0.0)
@@ -122,23 +127,23 @@ class Crossings(Ruler):
         """Such that twice the length, which one copy may take, is still a token that may be sent."""
         return (self.oracle.reach - lengths(q)) / (2 * lengths(u))
 
-    def bisect(self, q, u, here, low, high, copies: int) -> tuple[np.ndarray, np.ndarray]:
+    def find_change(self, q, u, here, low, high, copies: int) -> tuple[np.ndarray, np.ndarray]:
         for _ in range(self.bits):
             middle = (low + high) / 2
-            before = self.yes(q, u, middle, copies) == here
+            before = self.read_yes(q, u, middle, copies) == here
             low, high = np.where(before, middle, low), np.where(before, high, middle)
         return low, high
 
-    def confirmed(self, q, u, here, two, s) -> np.ndarray:
+    def check_third_copy(self, q, u, here, two, s) -> np.ndarray:
         """Whether three copies change where they should."""
         s = np.clip(np.nan_to_num(s), -1.0, 1.0)
         low, high, goal = np.full(len(s), 0.5), np.ones(len(s)), expit(s + np.log(2))
-        for _ in range(HALVINGS):
+        for _ in range(COPY_HALVINGS):
             middle = (low + high) / 2
             below = middle * expit(middle * s + np.log(3)) < goal
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         place = two * low
-        before, after = (self.yes(q, u, place * (1 + off), 3) == here for off in (-NEARBY, NEARBY))
+        before, after = (self.read_yes(q, u, place * (1 + off), 3) == here for off in (-THIRD_COPY, THIRD_COPY))
         return before & ~after
 
 

@@ -1,7 +1,13 @@
-"""Interpolation through a few points, for many curves at once."""
+"""Two sequences along one line: how far the attention output goes on each, and how noisy the answers to them are.
+
+With all tokens on the line `q + c u` the attention output lies on it too, at `q + t u`, where t depends on c and on the
+one score `s = u . (W q + key_bias)`. A `Curve` is a pair of sequences: the c at which the movable one is answered like
+the reference is where both have the same t, and so tells s.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -37,9 +43,14 @@ def slope(c: Float[np.ndarray, "n k"], f: Float[np.ndarray, "n k"], at: Float[np
     return total
 
 
-NEWTON = 60
-LONGEST_STEP = 1.0
-CLOSE = 2.0**-40  # a step of Newton's that short leaves an error of its square
+SCORE_STEPS, LONGEST_STEP = 60, 1.0  # of Newton's method, at most
+SCORE_CONVERGED = 2.0**-40  # a step of Newton's that short leaves an error of its square
+DIFFERENCE = 1e-6  # half the step of a central difference: right to 1e-10, and 1e-2 is all that is asked of it
+
+
+def derivative(f: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
+    """`f'(at)` of a smooth function that is known, by a central difference."""
+    return (f(at + DIFFERENCE) - f(at - DIFFERENCE)) / (2 * DIFFERENCE)
 
 
 @runtime_checkable
@@ -67,8 +78,10 @@ class Curve(Protocol):
 class Copies:
     """Two copies of `q + u` against one of `q + c u`, before the last token q: for answers that also depend on q."""
 
+    # `c sigma(c s) = sigma(s + log 2)`: c = 4/3 at s = 0, 1.21 at 0.42, 1.75 at -0.42, where c begins to run away (it
+    # moves by 2.6 per unit of s, by 14 at -0.5, and below -0.52 no c fits).
     start = 4 / 3
-    range = (1.05, 1.95)
+    range = (1.05, 1.95)  # scores from 2 down to -0.47
     limit = 0.42
 
     def __init__(self, noisy: bool = False):
@@ -89,12 +102,12 @@ class Copies:
 
     def score(self, c):
         s = 9 / 4 * (self.start - c)
-        for _ in range(NEWTON):
+        for _ in range(SCORE_STEPS):
             moved, fixed = expit(c * s), expit(s + np.log(2))
             slope = c**2 * moved * (1 - moved) - fixed * (1 - fixed)
             step = np.clip((c * moved - fixed) / slope, -LONGEST_STEP, LONGEST_STEP)
             s = s - step
-            if not np.any(np.abs(step) > CLOSE):
+            if not np.any(np.abs(step) > SCORE_CONVERGED):
                 break
         return s
 
@@ -104,8 +117,8 @@ class OneRow:
     the attention output alone. Then c is the attention weight itself."""
 
     start = 0.5
-    range = (0.002, 0.998)
-    limit = 3.0
+    range = (0.002, 0.998)  # weights of scores up to 6.2
+    limit = 3.0  # where a weight of 0.05 is left
 
     def __init__(self, noisy: bool = False):
         self.typical = 0.8 if noisy else 0.2
@@ -126,9 +139,9 @@ class OneRow:
         return np.log(c) - np.log1p(-c)
 
 
-NEAR = 2.0**10  # roundoffs between the points: far enough to be rounded anew, near enough for a straight line
-FARTHER, FARTHEST = 2.0**8, 2.0**-10  # times, where answers are all the same, and up to there
-SURE = 3.0  # standard deviations
+NOISE_STEP = 2.0**10  # roundoffs between the points: far enough to be rounded anew, near enough for a straight line
+WIDER_STEP, WIDEST_STEP = 2.0**8, 2.0**-10  # times, where answers are all the same, and up to there
+DEVIATIONS = 3.0  # standard deviations
 TINY_STEP = 2.0**-20  # of a probe, for slopes: balances rounding against curvature
 
 
@@ -138,24 +151,25 @@ def floor(oracle: Oracle, size: float) -> float:
 
 
 def slope_step(noise: float, size: float) -> float:
+    """The step for the slope of answers of that size, as a share of a probe: noise shows in it as its square root."""
     return max(TINY_STEP, float(np.sqrt(noise / size))) if size > 0 else TINY_STEP
 
 
-def answer_noise(oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray) -> float:
-    """`SURE` standard deviations of an answer to sequences like these: three queries for each.
+def read_answer_noise(oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray) -> float:
+    """`DEVIATIONS` standard deviations of an answer to sequences like these: three queries for each.
 
     Answers that do not change at all are on a grid, rounded to some decimals say, unless they never do.
     """
-    near, grid = NEAR * oracle.roundoff, 0.0
-    y = ladder(oracle, curve, q, u, near)
-    while still(y) and (near := FARTHER * near) < FARTHEST:
-        y = ladder(oracle, curve, q, u, near)
+    near, grid = NOISE_STEP * oracle.roundoff, 0.0
+    y = read_three(oracle, curve, q, u, near)
+    while still(y) and (near := WIDER_STEP * near) < WIDEST_STEP:
+        y = read_three(oracle, curve, q, u, near)
         grid = smallest_change(y)
     bend = y[0] - 2 * y[1] + y[2]
-    return max(SURE * float(np.sqrt(np.mean(bend**2) / 6)), grid, floor(oracle, float(np.abs(y).max())))
+    return max(DEVIATIONS * float(np.sqrt(np.mean(bend**2) / 6)), grid, floor(oracle, float(np.abs(y).max())))
 
 
-def ladder(oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray, near: float) -> np.ndarray:
+def read_three(oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray, near: float) -> np.ndarray:
     """Answers to three sequences in a row, that near to each other."""
     n = len(q)
     X = [curve.reference(q, u, np.full(n, 1 + k * near)) for k in range(3)]

@@ -1,4 +1,8 @@
-"""Which roots to believe: at a true one both sequences move the answer alike."""
+"""Where a movable sequence is answered like a reference, for many probes at once, and which of these roots to believe.
+
+An answer may return to the same number without the same attention output. At a true root both sequences also move the
+answer alike: their slopes, per unit of t, agree.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,10 @@ import numpy as np
 
 from ..._oracles import Oracle
 from ..._types import Float
-from .curve import Curve, floor, inverse, slope
+from .curve import Curve, derivative, floor, inverse, slope
 
 ALIKE = 0.01  # relative difference of the slopes of the two sequences at a true root
-CLEARLY = 256.0  # times the noise: what the values of two points must differ by to show a slope
+SHOWS_SLOPE = 256.0  # times the noise: what the values of two points must differ by to show a slope
 CONVERGED = 1e-6
 ACROSS = 0.1  # of the last step: how far a vector answer may miss the reference sideways
 
@@ -38,7 +42,7 @@ def judged(matching: Matching, c, f, across, root, error, used) -> Matched:
         blur = noise / (matching.step * matching.pace)
         alike = np.abs(here - there) <= (ALIKE + 4 * blur) * np.abs(there)
         converged = error <= CONVERGED + 16 * noise / matching.pace
-        s_error = score_per_c(matching, root) * (error + 2 * noise / np.abs(here * moved))
+        s_error = np.abs(derivative(curve.score, root)) * (error + 2 * noise / np.abs(here * moved))
     sideways = across[everyone, final] > ACROSS * np.abs(f[everyone, final]) + 64 * noise
     far = (np.abs(s) > curve.limit) | (root <= curve.range[0]) | (root >= curve.range[1])
     good = alike & converged & ~sideways & ~far & np.isfinite(s) & np.isfinite(s_error)
@@ -48,7 +52,7 @@ def judged(matching: Matching, c, f, across, root, error, used) -> Matched:
 def slope_at_root(matching: Matching, c, f, root, used) -> np.ndarray:
     """Of the movable sequence's answer, from the last three points; without the very last if it shows only noise."""
     everyone, final = np.arange(len(root)), used - 1
-    near = np.abs(f[everyone, final] - f[everyone, final - 1]) < CLEARLY * matching.noise
+    near = np.abs(f[everyone, final] - f[everyone, final - 1]) < SHOWS_SLOPE * matching.noise
     last = np.stack([np.maximum(final - near - back, 0) for back in (2, 1, 0)], axis=1)
     points, values = np.take_along_axis(c, last, axis=1), np.take_along_axis(f, last, axis=1)
     curved = slope(points, values, root)
@@ -56,15 +60,10 @@ def slope_at_root(matching: Matching, c, f, root, used) -> np.ndarray:
     return np.where((used - near > 2) & np.isfinite(curved), curved, pair)
 
 
-def score_per_c(matching: Matching, c: np.ndarray) -> np.ndarray:
-    h = 1e-6
-    return np.abs(matching.curve.score(c + h) - matching.curve.score(c - h)) / (2 * h)
-
-
 MOST_POINTS = 7  # asked for per probe: a smooth answer takes 4, one with kinks a few more
 KEPT = 5  # of them interpolated through
 LEAST_STEP = 2.0**-8  # between the first two points
-SAME = 2.0**-30  # points nearer than this are one
+SAME_POINT = 2.0**-30  # points nearer than this are one
 
 
 class Matching:
@@ -82,7 +81,7 @@ class Matching:
         self.along = ahead / np.where(length > 0, length, 1.0)[:, None]
         self.pace = length / step  # of the answer, per unit of the reference's c
 
-    def miss(self, which: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def read_miss(self, which: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """How far the answer at c lies from the reference's, along the way that one moves and across it."""
         X = self.curve.movable(self.q[which], self.u[which], c)
         off = self.oracle(X).reshape(len(which), -1) - self.target[which]
@@ -91,10 +90,8 @@ class Matching:
 
     def rates(self, c: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`dt/dc` of the reference at 1 and of the movable sequence at c."""
-        h = 1e-6
-        fixed = (self.curve.reference_t(1 + h + 0 * s, s) - self.curve.reference_t(1 - h + 0 * s, s)) / (2 * h)
-        moved = (self.curve.movable_t(c + h, s) - self.curve.movable_t(c - h, s)) / (2 * h)
-        return fixed, moved
+        fixed = derivative(lambda c: self.curve.reference_t(c, s), np.ones_like(s))
+        return fixed, derivative(lambda c: self.curve.movable_t(c, s), c)
 
     def first_step(self, f: np.ndarray) -> np.ndarray:
         """Newton's step from the start, with the slope that the reference shows."""
@@ -111,18 +108,18 @@ class Matching:
     def inside(self, c: np.ndarray) -> np.ndarray:
         return np.clip(np.where(np.isfinite(c), c, self.curve.start), *self.curve.range)
 
-    def run(self) -> Matched:
-        return judged(self, *self.solve())
+    def read(self) -> Matched:
+        return judged(self, *self.find_roots())
 
-    def solve(self) -> tuple[np.ndarray, ...]:
+    def find_roots(self) -> tuple[np.ndarray, ...]:
         """The points asked about, how far each missed, along and across, the root, its error, how many points."""
         n = len(self.q)
         c, f, across = np.full((3, n, MOST_POINTS), np.nan)
         c[:, 0] = self.curve.start
         everyone = np.arange(n)
-        f[:, 0], across[:, 0] = self.miss(everyone, c[:, 0])
+        f[:, 0], across[:, 0] = self.read_miss(everyone, c[:, 0])
         c[:, 1] = self.first_step(f[:, 0])
-        f[:, 1], across[:, 1] = self.miss(everyone, c[:, 1])
+        f[:, 1], across[:, 1] = self.read_miss(everyone, c[:, 1])
         root, error, used = c[:, 1].copy(), np.full(n, np.inf), np.full(n, 2)
         active = np.flatnonzero(self.pace * self.step > 0)
         for k in range(2, MOST_POINTS + 1):
@@ -134,17 +131,17 @@ class Matching:
             if len(active) == 0 or k == MOST_POINTS:
                 break
             c[active, k] = self.next_point(c[active, :k], root[active])
-            f[active, k], across[active, k] = self.miss(active, c[active, k])
+            f[active, k], across[active, k] = self.read_miss(active, c[active, k])
         return c, f, across, root, error, used
 
     def done(self, which: np.ndarray, c: np.ndarray, root: np.ndarray, error: np.ndarray) -> np.ndarray:
         """Where the root is known well enough, or no other point would be asked about."""
-        near = np.abs(root[which, None] - c[which]).min(axis=1) < SAME
+        near = np.abs(root[which, None] - c[which]).min(axis=1) < SAME_POINT
         return near | (error[which] <= self.enough(which))
 
     def next_point(self, c: np.ndarray, root: np.ndarray) -> np.ndarray:
         """The root, unless it was asked about: then a point beyond it, so that there is one on either side."""
-        near = np.abs(root[:, None] - c).min(axis=1) < SAME
+        near = np.abs(root[:, None] - c).min(axis=1) < SAME_POINT
         return np.where(near, root + np.sign(c[:, 0] - c[:, 1]) * LEAST_STEP / 2, root)
 
     def enough(self, which: np.ndarray) -> np.ndarray:

@@ -17,10 +17,10 @@ from ..meter import Scores
 from .crossing import Crossings
 from .ruler import Ruler
 
-BLOCK_BYTES = 16 * 2**20  # tokens built at a time
-BATCH = 2**14  # scores asked for between two looks at what is known
-AMPLE = 1.5  # times the typical score
-CAREFUL = 64  # columns up to which each is tested for adding anything to those before it
+TOKEN_BYTES = 16 * 2**20  # tokens built at a time
+SCORES_AT_ONCE = 2**14  # scores asked for between two looks at what is known
+AMPLE_SCORE = 1.5  # times the typical score
+TESTED_COLUMNS = 64  # columns up to which each is tested for adding anything to those before it
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class MatchingMeter:
 
     @property
     def careful(self) -> int:
-        return CAREFUL
+        return TESTED_COLUMNS
 
     @property
     def batch(self) -> int:
-        return BATCH
+        return SCORES_AT_ONCE
 
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> MatchingMeter:
         """The meter with probes shortened, if need be, to what suits scores like these."""
@@ -65,7 +65,7 @@ class MatchingMeter:
     def no_longer_than(self, score: float) -> MatchingMeter:
         """For keys that have this score per unit length. Pilots have settled how long probes may be otherwise."""
         wanted = self.rho * self.ruler.reach * score / self.ruler.curve.typical
-        return replace(self, rho=self.rho / wanted) if wanted > AMPLE else self
+        return replace(self, rho=self.rho / wanted) if wanted > AMPLE_SCORE else self
 
     def sharper(self) -> MatchingMeter:
         return self
@@ -85,10 +85,10 @@ class MatchingMeter:
         """The span itself: no direction shows better than another."""
         return Frame(np.ascontiguousarray(Q.T), Q, 1.0)
 
-    def with_pull(self) -> MatchingMeter:
+    def read_pull(self) -> MatchingMeter:
         """The meter that knows what every query sees: a column of scores at the origin."""
         here = self.origin[None]
-        s, error = self.logits(here, self.rho * self.keys.vectors[None])
+        s, error = self.read_logits(here, self.rho * self.keys.vectors[None])
         pull = self.keys.inverse @ s[0] / self.rho
         pull_error = float(self.keys.gain * np.linalg.norm(error[0]) / self.rho)
         return replace(self, pull=pull, pull_error=pull_error)
@@ -98,24 +98,26 @@ class MatchingMeter:
         (m, d), n = B.shape, A.shape[-2]
         t, lo, hi = np.empty((3, m, n))
         out = Scores(t, lo, hi)
-        width = max(1, BLOCK_BYTES // max(1, 64 * n * d))
+        width = max(1, TOKEN_BYTES // max(1, 64 * n * d))
         for start in range(0, m if n else 0, width):
             part = slice(start, min(m, start + width))
             keys = np.broadcast_to(A if A.ndim == 2 else A[part], (part.stop - start, n, d))
-            s, error = self.logits(self.origin + self.kappa * B[part], self.rho * keys)
+            s, error = self.read_logits(self.origin + self.kappa * B[part], self.rho * keys)
             out.t[part] = (s / self.rho - keys @ self.pull) / self.kappa
             halfwidth = error / (self.rho * self.kappa)
             out.lo[part], out.hi[part] = out.t[part] - halfwidth, out.t[part] + halfwidth
         return out
 
-    def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[np.ndarray, np.ndarray]:
+    def read_logits(
+        self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """`k . (W q + key_bias)` for every query token and key, and its error."""
         m, n, d = keys.shape
-        s, error = self.ruler.scores(np.repeat(q, n, axis=0), keys.reshape(m * n, d))
+        s, error = self.ruler.read_scores(np.repeat(q, n, axis=0), keys.reshape(m * n, d))
         return s.reshape(m, n), error.reshape(m, n)
 
 
-UNLUCKY = 8.0  # times the errors of new scores: what those of earlier columns, combined, may look like
+EARLIER_ERRORS = 8.0  # times the errors of new scores: what those of earlier columns, combined, may look like
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class SignMatchingMeter(MatchingMeter):
         return inside(self.ruler.normal, Q, rng, exact)
 
     def likely(self, noise: float) -> float:
-        return UNLUCKY * noise
+        return EARLIER_ERRORS * noise
 
     def no_longer_than(self, score: float) -> SignMatchingMeter:
         """The length of a probe follows from where answers change."""

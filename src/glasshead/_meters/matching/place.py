@@ -1,4 +1,8 @@
-"""A place to measure from, and random probes around it."""
+"""A place to measure from: an origin, how far query tokens spread around it, and how long probes are.
+
+The network decides what can be seen where. So lengths of tokens are tried in turn until most pilots show a score, and
+then others for as long as scores get more certain.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +50,16 @@ def somewhere(dim: int, length: float, spread: float, rho: float, rng: np.random
     return Place(away * direction / np.linalg.norm(direction), spread * away, rho)
 
 
-PILOTS = 4
-ENOUGH = 3  # of them must succeed
-STRIDE = 4.0  # from one length of query tokens to the next
-FARTHEST = 8  # strides from length one, up or down
+PLACE_PILOTS = 4
+FEWEST_PILOTS = 3  # of them must succeed
+LENGTH_FACTOR = 4.0  # from one length of query tokens to the next
+MOST_STRIDES = 8  # strides from length one, up or down
 ADJUSTMENTS = 6
 DEAD = 2  # places of one length without any answer that moves
 LONGEST_PROBE = 4.0  # times the query token
-GOOD = 2.0**13  # roundoffs: a relative error of 1e-12 of single scores in double precision
-WORTH = 1.5  # a gain that is worth another stride
-VISIBLE = 16.0  # times the noise
+GOOD_ROUNDOFFS = 2.0**13  # roundoffs: a relative error of 1e-12 of single scores in double precision
+WORTH_A_STRIDE = 1.5  # a gain that is worth another stride
+MOVES = 16.0  # times the noise
 
 
 class Pilots:
@@ -71,29 +75,29 @@ class Pilots:
         self.moved = False
         self.asked = np.zeros((1, self.oracle.dim))  # the last sequence that showed nothing
 
-    def first(self) -> Place:
+    def find_first(self) -> Place:
         """Any place that works, the nearest to tokens of length one."""
         reach = self.oracle.reach / 4
         start = min(1.0, reach)
-        for stride in range(FARTHEST + 1):
-            for length in {start * STRIDE**stride, start / STRIDE**stride}:
-                if length <= reach and (place := self.try_length(length, length)).works:
+        for stride in range(MOST_STRIDES + 1):
+            for length in {start * LENGTH_FACTOR**stride, start / LENGTH_FACTOR**stride}:
+                if length <= reach and (place := self.find_length(length, length)).works:
                     return place
         raise self.refusal()
 
-    def climb(self, best: Place) -> Place:
+    def find_best(self, best: Place) -> Place:
         """From a place that works to a good one, and if need be to the best one."""
-        if best.relative <= GOOD * self.oracle.roundoff:
+        if best.relative <= GOOD_ROUNDOFFS * self.oracle.roundoff:
             return best
         reach, start = self.oracle.reach / 4, best
-        for direction in (1 / STRIDE, STRIDE):
+        for direction in (1 / LENGTH_FACTOR, LENGTH_FACTOR):
             place = start
-            for _ in range(FARTHEST):
+            for _ in range(MOST_STRIDES):
                 length = place.length * direction
                 if length > reach:
                     break
-                place = self.try_length(length, min(place.rho / direction, LONGEST_PROBE * length))
-                gained = place.error * WORTH < best.error
+                place = self.find_length(length, min(place.rho / direction, LONGEST_PROBE * length))
+                gained = place.error * WORTH_A_STRIDE < best.error
                 best = min(best, place, key=lambda p: p.error)
                 if not gained:
                     break
@@ -101,23 +105,23 @@ class Pilots:
                 break
         return best
 
-    def try_length(self, length: float, rho: float) -> Place:
+    def find_length(self, length: float, rho: float) -> Place:
         """The best probe for query tokens of this length, starting from a guess."""
         dim, most = self.oracle.dim, min(LONGEST_PROBE * length, (self.oracle.reach - np.sqrt(2) * length) / 2)
         rho, failed, dead = min(rho, most), np.inf, 0
         best = somewhere(dim, length, self.spread, rho, self.rng)
         for _ in range(ADJUSTMENTS):
             here = somewhere(dim, length, self.spread, rho, self.rng)
-            probes = here.probes(PILOTS, self.rng)
-            if not self.moved and not self.alive(*probes):
+            probes = here.probes(PLACE_PILOTS, self.rng)
+            if not self.moved and not self.check_alive(*probes):
                 dead += 1
                 if dead == DEAD:
                     break
                 continue
-            found = self.ruler.match(*probes)
+            found = self.ruler.read_matches(*probes)
             size = np.where(found.far | ~np.isfinite(found.s), 2 * self.curve.limit, np.abs(found.s))
             rms = float(np.sqrt(np.mean(size**2))) + 1e-300
-            if found.good.sum() < ENOUGH or rms > 2 * self.curve.typical:
+            if found.good.sum() < FEWEST_PILOTS or rms > 2 * self.curve.typical:
                 failed = rho
                 rho *= max(1 / 8, min(0.5, self.curve.typical / rms))
                 continue
@@ -130,11 +134,11 @@ class Pilots:
             rho = longer
         return best
 
-    def alive(self, q: np.ndarray, u: np.ndarray) -> bool:
+    def check_alive(self, q: np.ndarray, u: np.ndarray) -> bool:
         """Whether answers move at all along these probes."""
         ends = [self.curve.reference(q, u, np.full(len(q), c)) for c in (1.0, 0.5)]
         y = self.oracle(np.concatenate(ends)).reshape(2, len(q), -1)
-        moves = float(np.abs(y[0] - y[1]).max()) > VISIBLE * self.ruler.noise
+        moves = float(np.abs(y[0] - y[1]).max()) > MOVES * self.ruler.noise
         self.moved, self.asked = self.moved or moves, ends[0][0]
         return moves
 

@@ -16,11 +16,11 @@ from .match import Matched, Matching
 
 ILL = 30.0  # times the usual error: one score that much less certain spoils all
 CROWD = 16  # scores that tell what is usual better than the pilots did
-SHORTER = 1.25  # from round to round
-PATIENCE = 2.0  # from round to round: what is acceptable where nothing is as certain as usual
+STRETCH = 1.25  # from round to round
+LENIENCE = 2.0  # from round to round: what is acceptable where nothing is as certain as usual
 WORRYING = 0.04  # share of probes that fail: then the next ones
 SHORTENED = 1.6  # are shorter by this factor,
-SHORTEST = 0.1  # to this at most
+LEAST_REACH = 0.1  # to this at most
 
 Pair = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
 
@@ -42,17 +42,17 @@ class Ruler:
     def along(self, curve: Curve) -> Ruler:
         return Ruler(self.oracle, curve, self.noise, self.step, self.rng)
 
-    def match(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Matched:
-        return Matching(self.oracle, self.curve, q, u, self.noise, self.step).run()
+    def read_matches(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Matched:
+        return Matching(self.oracle, self.curve, q, u, self.noise, self.step).read()
 
-    def scores(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Pair:
+    def read_scores(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Pair:
         """`u . (W q + key_bias)` for every probe, and its likely error."""
         reach = self.reach
-        s, error = self.scores_along(q, reach * u)
+        s, error = self.read_scores_along(q, reach * u)
         return s / reach, error / reach
 
-    def scores_along(self, q: np.ndarray, u: np.ndarray) -> Pair:
-        found = self.match(q, u)
+    def read_scores_along(self, q: np.ndarray, u: np.ndarray) -> Pair:
+        found = self.read_matches(q, u)
         s, error = found.s.copy(), found.error.copy()
         acceptable = self.acceptable(found)
         todo = np.flatnonzero(~found.good | (error > acceptable))
@@ -61,13 +61,13 @@ class Ruler:
         for _ in range(self.rounds):
             if len(todo) == 0:
                 break
-            sides = self.split(q[todo], u[todo], stretch)
+            sides = self.read_halves(q[todo], u[todo], stretch)
             both = stretch * np.hypot(*sides.error) / 2
             good = sides.good.all(axis=0) & (both < acceptable * stretch**2)  # shorter probes are less certain
             s[todo[good]], error[todo[good]] = (stretch * sides.s.sum(axis=0) / 2)[good], both[good]
-            stretch = (stretch * np.where(sides.far.any(axis=0), 2.0, SHORTER))[~good]
+            stretch = (stretch * np.where(sides.far.any(axis=0), 2.0, STRETCH))[~good]
             todo = todo[~good]
-            acceptable *= PATIENCE
+            acceptable *= LENIENCE
         if len(todo):
             raise self.refusal(q[todo[0]], u[todo[0]])
         return s, error
@@ -75,7 +75,7 @@ class Ruler:
     def learn_from(self, asked: int, failed: int) -> None:
         """Shorter probes from now on where too many fail: those cost three times as much."""
         self.asked, self.failed = self.asked + asked, self.failed + failed
-        if self.asked >= CROWD and self.failed > WORRYING * self.asked and self.reach > SHORTEST:
+        if self.asked >= CROWD and self.failed > WORRYING * self.asked and self.reach > LEAST_REACH:
             self.reach, self.asked, self.failed = self.reach / SHORTENED, 0, 0
 
     def acceptable(self, found: Matched) -> float:
@@ -83,11 +83,11 @@ class Ruler:
         errors = found.error[found.good]
         return ILL * (float(np.median(errors)) if len(errors) >= CROWD else self.usual / self.reach)
 
-    def split(self, q: np.ndarray, u: np.ndarray, stretch: np.ndarray) -> Matched:
+    def read_halves(self, q: np.ndarray, u: np.ndarray, stretch: np.ndarray) -> Matched:
         """Both halves of each probe: arrays of shape `(2, n)`."""
         f = self.partner(u)
         both = np.concatenate([u + f, u - f]) / np.tile(stretch, 2)[:, None]
-        found = self.match(np.concatenate([q, q]), both)
+        found = self.read_matches(np.concatenate([q, q]), both)
         s, error, good, far = (array.reshape(2, -1) for array in (found.s, found.error, found.good, found.far))
         return Matched(s, error, good, far, found.noise)
 

@@ -1,0 +1,130 @@
+"""Which tokens show the scores of a head best: frames of keys and queries, and how long they are.
+
+A query `[rho a + kappa b ; kappa b]` has the logit `rho a . (kappa W b + key_bias)`. Long keys are a lever against the
+error of an answer, so rho is as long as it may be, and kappa follows: a few pilots find where logits are near 1.
+Without a key bias only the product `rho kappa` matters; with one rho is bounded by what the bias alone gives to keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.optimize import brentq
+
+from .._checks import FEWEST, check_mixture, mix
+from .._meters import Frame, Interval, ValueMeter, Values, cone, largest_product, orthonormal, split, squeezed
+from .._oracles import Oracle
+from .key_bias import SCORE, check_key_bias, find_key_bias, find_scale_or_refuse, pilots_for
+
+OFFSET = 0.5  # rms of the logits that the key bias alone gives to keys squeezed along it
+LEAN = 0.9  # times d^(-1/6), how far queries lean to one side where a key bias may hide: gives the least bound
+
+
+def find_frames(
+    oracle: Oracle, values: Values, rng: np.random.Generator, known: dict, around: np.ndarray | None = None
+) -> ValueMeter:
+    """A meter for W, with the key bias if there is one, of a head whose values are known.
+
+    It may stand in front of a network, if queries are to lie `around` some direction: then the laws of a plain head
+    hold as well as that network is known, and are not looked at.
+    """
+    alone = around is None
+    oracle.stage = "looking for a key bias"
+    meter = ValueMeter(oracle, values, keys=cone(values.v / np.linalg.norm(values.v), rng))
+    present, unseen = check_key_bias(meter)
+    if not present:
+        return find_frames_without_bias(replace(meter, key_bias_error=unseen), rng, alone)
+    meter = find_key_bias(meter, rng, alone)
+    known["key_bias"] = meter.key_bias
+    return find_frames_with_bias(meter, rng, around)
+
+
+def find_frames_without_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = True) -> ValueMeter:
+    """Only the product `rho kappa` matters to the scores: a few pilots find it, the lever splits it.
+
+    Whether it is one head that answers `alone` is looked at on the way.
+    """
+    oracle = meter.oracle
+    meter = replace(meter, queries=orthonormal(oracle.dim, rng) if oracle.exact else leaning_queries(meter, rng))
+
+    def at(product: float) -> ValueMeter:
+        return meter.at(*split(product, oracle, meter.values))
+
+    def pilot(product: float, count: int):
+        return read_pilots(at(product), count, rng, alone)
+
+    return at(find_scale_or_refuse(meter, pilot, largest_product(oracle), pilots=pilots_for(meter.keys)))
+
+
+def leaning_queries(meter: ValueMeter, rng: np.random.Generator) -> Frame:
+    """Queries for when a small key bias may hide behind a tolerance: leaning to one side, so that what it does to all
+    columns alike lands in one direction."""
+    axis = across(meter.values.v / np.linalg.norm(meter.values.v), rng)
+    d = meter.oracle.dim
+    return cone(axis, rng, lean=float(max(1 / np.sqrt(d), LEAN / d ** (1 / 6))))
+
+
+def find_frames_with_bias(meter: ValueMeter, rng: np.random.Generator, around: np.ndarray | None = None) -> ValueMeter:
+    """Keys shortened along the bias, so that they can be long elsewhere; queries in a cone, so that the error of the
+    bias, the same in every column, lands in one direction of d: that of `around`, or one that the values do not see."""
+    assert meter.key_bias is not None
+    oracle, d = meter.oracle, meter.oracle.dim
+    axis = meter.values.v / np.linalg.norm(meter.values.v)
+    # Balances the answers' error, which falls with rho, against the bias's, which rises with it.
+    rho = SCORE * d**0.75 / float(np.linalg.norm(meter.key_bias))
+    rho = min(rho, oracle.reach / 2)
+    meter = replace(
+        meter,
+        keys=squeezed_keys(meter.key_bias, axis, rho, rng),
+        queries=cone(across(axis, rng) if around is None else around, rng),
+    )
+
+    def pilot(kappa: float, count: int):
+        return read_pilots(meter.at(rho, kappa), count, rng, alone=False)  # the key bias has told before
+
+    return meter.at(rho, find_scale_or_refuse(meter, pilot, oracle.reach - rho, pilots=pilots_for(meter.keys)))
+
+
+def squeezed_keys(key_bias: np.ndarray, axis: np.ndarray, rho: float, rng: np.random.Generator) -> Frame:
+    """A cone around v, squeezed until keys of length `rho` have logits of rms `OFFSET` on the key bias alone."""
+    size, d = float(np.linalg.norm(key_bias)), len(axis)
+    along = key_bias / size
+    cosine = float(axis @ along)
+
+    def excess(factor: float) -> float:
+        leaning = (factor * cosine) ** 2 / (max(0.0, 1 - cosine**2) + (factor * cosine) ** 2)
+        return rho * size * factor * np.sqrt((leaning + (1 - leaning) / max(1, d - 1)) / 2) - OFFSET
+
+    factor = 1.0 if excess(1.0) <= 0 else brentq(excess, 1e-9, 1.0)
+    return squeezed(axis, along, float(factor), rng)  # type: ignore[arg-type]
+
+
+def read_pilots(meter: ValueMeter, count: int, rng: np.random.Generator, alone: bool) -> Interval:
+    """Logits of random keys and queries of the frames, less what the key bias gives them.
+
+    Where there are enough, and one head should answer `alone`, three of them are for telling whether it does.
+    """
+    chosen, law = rng.integers(len(meter.keys), size=count), alone and count >= FEWEST
+    if law:
+        chosen[1] = (chosen[0] + 1) % len(meter.keys)
+    a = meter.rho * meter.keys.vectors[chosen]
+    q = meter.kappa * meter.queries.vectors[rng.integers(len(meter.queries), size=count)]
+    share = 0.0
+    if law:
+        q[1:FEWEST], share = q[0], mix(a)
+    s, lo, hi = logits = meter.read(q, a[:, None])
+    if law:
+        check_mixture(meter, q[0], a, share, logits)
+    offset = 0.0 if meter.key_bias is None else (a @ meter.key_bias)[:, None]
+    slack = meter.rho * meter.key_bias_error
+    return s - offset, lo - offset - slack, hi - offset + slack
+
+
+def across(axis: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A random unit vector orthogonal to `axis`: query tokens along it do not move the values."""
+    if len(axis) == 1:
+        return axis
+    g = rng.standard_normal(len(axis))
+    g -= (g @ axis) * axis
+    return g / np.linalg.norm(g)
