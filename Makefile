@@ -43,7 +43,7 @@ recorded: $(VENV)/.test  ## run the recorded boxes again and list what has chang
 lint: $(VENV)/.lint  ## style, types, and who may import whom
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python --project pyproject.toml
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(VENV)/.lint  ## let ruff tidy the code
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
@@ -54,7 +54,7 @@ bench: $(VENV)/.bench  ## measure; writes bench/results/*.json
 red: $(VENV)/.test  ## try to break the promise: 15,000 boxes with fresh seeds (make red BOXES=500 for a taste)
 	$(BIN)/python -m tests.red --boxes $(or $(BOXES),15000)
 
-tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers
+tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers or from the code
 	$(BIN)/python -m bench.pages
 
 readme: $(VENV)/.core  ## put the measured numbers and the picture into README.md

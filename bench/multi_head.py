@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 import glasshead as gh
-from glasshead._checks.heads import held_out_heads
+from glasshead._checks.heads import check_held_out_heads
 from glasshead._learners.heads.one_by_one.learn import learn_multi_head
 
 Progress = Callable[[int, int, str], None]
@@ -75,7 +75,7 @@ def take_apart(target: gh.MultiHead, seed: int, rank: int, **promise) -> dict[st
     row: dict[str, Any] = {"d": target.dim, "heads": len(target.heads), "rank": rank, "seed": seed}
     try:
         found = learn_multi_head(oracle, rng)
-        check = held_out_heads(oracle, found, rng)
+        check = check_held_out_heads(oracle, found, rng)
         refused = None if check.evidence is None else str(check.evidence)
     except gh.GlassheadError as error:
         return row | {"refused": f"{type(error).__name__}: {error}", "queries": oracle.queries}

@@ -1,10 +1,10 @@
-"""Every page of docs/ that is made from measured numbers: `python -m bench.pages` writes them."""
+"""Pages of docs/ made from measured numbers or from the code itself: `python -m bench.pages` writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import any_network_page, blocks_page, multi_head_page, noise_page, transformer_page
+from . import any_network_page, blocks_page, multi_head_page, noise_page, transformer_page, tree
 from .fresh import ROOT
 from .sensing import table
 
@@ -15,6 +15,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "any-network.md": any_network_page.page,
     "multi-head.md": multi_head_page.page,
     "hessian-route.md": blocks_page.page,
+    "how-it-is-built.md": tree.page,
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tests.helpers import head, low_rank
 
 import glasshead as gh
-from glasshead._checks.signs import held_out_signs
+from glasshead._checks.signs import check_held_out_signs
 from glasshead._learned import LearnedFromSigns
 from glasshead._learners.signs.learn import learn_sign_attention
 
@@ -48,7 +48,7 @@ def learn(oracle: gh.SignOracle, bits: int, rank: int | None, seed: int) -> Lear
     """To so many bits, and checked on fresh queries as `gh.recover` does, all of which count."""
     rng = np.random.default_rng(seed)
     learned = learn_sign_attention(oracle, rng, rank, bits=bits)
-    check = held_out_signs(oracle, learned, rng)
+    check = check_held_out_signs(oracle, learned, rng)
     if check.evidence is not None:
         raise AssertionError(f"seed {seed}: {check.evidence}")
     return learned

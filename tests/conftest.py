@@ -8,6 +8,6 @@ for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM"):
 
 from jaxtyping import install_import_hook  # noqa: E402
 
-import tests.typed  # noqa: E402, F401
+import tests.shapes  # noqa: E402, F401 (the hook finds it as an attribute)
 
-hook = install_import_hook("glasshead", "tests.typed.checker")
+hook = install_import_hook("glasshead", "tests.shapes.check")

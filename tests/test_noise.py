@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks.noise import Unpromised, measure_noise, round_number
+from glasshead._checks.noise import Unpromised, read_noise, round_number
 from glasshead._learners.passes import interval
 from glasshead._meters.reading import Values
 from glasshead._oracles import noise as noise_module
@@ -53,7 +53,7 @@ def test_averaging_counts_every_query_and_promises_six_deviations_of_the_mean():
 
 def test_averaging_in_chunks(monkeypatch):
     sizes, X = [], np.ones((7, 2, 3))
-    monkeypatch.setattr(noise_module, "CHUNK_BYTES", 3 * X.nbytes)
+    monkeypatch.setattr(noise_module, "COPIES_BYTES", 3 * X.nbytes)
     box = gh.ValueOracle(lambda X: sizes.append(len(X)) or X.sum(axis=2), dim=3)
     np.testing.assert_allclose(Averaged(box, 8, 0.1)(X), X.sum(axis=2), rtol=1e-15)
     assert sizes == [21, 21, 14]
@@ -81,7 +81,7 @@ def test_noise_is_measured_cautiously(sigma, share):
         rng = np.random.default_rng(seed)
         noisy = lambda X, rng=rng: (y := target(X)) + (sigma + share * np.abs(y)) * rng.standard_normal(len(X))  # noqa: E731
         seen = Unpromised(Values(target.v, 0.0, 1.0), np.ones((1, 4)), fresh=True)
-        noise = measure_noise(gh.ValueOracle(noisy, dim=4, max_norm=100.0), seen)
+        noise = read_noise(gh.ValueOracle(noisy, dim=4, max_norm=100.0), seen)
         assert 0.7 * share <= noise.share <= 4 * share
         assert 0.7 * (sigma + share) <= noise.size <= 4 * (sigma + share)
 

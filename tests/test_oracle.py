@@ -3,7 +3,8 @@ import pytest
 
 import glasshead as gh
 from glasshead._oracles import box as box_module
-from glasshead._oracles.limits import Budgeted, Watched
+from glasshead._oracles.limits import Budgeted, Counted, Watched
+from glasshead._oracles.views import Scaled, Translated
 
 from .helpers import head
 
@@ -121,3 +122,23 @@ def test_progress_reports_after_every_request():
     oracle(np.zeros((4, 1, 2)))
     oracle(np.zeros((8, 1, 2)))
     assert reports == [(4, 10, "testing"), (12, 12, "testing")]
+
+
+def test_a_printed_box_says_what_it_is():
+    oracle = gh.ValueOracle(head(3), tolerance=1e-3, max_norm=8)
+    oracle(np.zeros((5, 2, 3)))
+    assert repr(oracle) == "ValueOracle(dim=3, answers='value', tolerance=0.001, max_norm=8, queries=5)"
+    assert repr(gh.SignOracle(head(3), flips=0.1)) == "SignOracle(dim=3, answers='sign', flips=0.1, queries=0)"
+    assert repr(Counted(gh.ValueOracle(head(3)))) == "Counted(ValueOracle(dim=3, answers='value', queries=0))"
+
+
+def test_a_wrapper_has_what_the_inner_oracle_has():
+    inner = gh.ValueOracle(head(3), tolerance=1e-3, rtol=1e-4, max_norm=8, dtype="float32")
+    outer = Scaled(Budgeted(Counted(inner), 10), 0.5)
+    for name in ("dim", "answers", "tolerance", "rtol", "flips", "max_norm", "roundoff", "narrow", "exact", "reach"):
+        assert getattr(outer, name) == getattr(inner, name)
+    outer(np.zeros((5, 2, 3)))
+    outer.stage = "reading v"
+    assert (outer.queries, outer.stage, inner.stage) == (5, "reading v", "")
+    assert outer.box is inner
+    assert Translated(outer, np.ones(3)).max_norm == 8 - np.sqrt(3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks.noise import explained
+from glasshead._checks.noise import find_promise
 
 from .helpers import Impostors
 from .multi.layers import layer
@@ -117,7 +117,7 @@ def test_rays_that_end_in_nothing_are_rough_all_the_same():
 
     seen = gh.Evidence("some law", np.zeros((1, 4)), "expected 1", "2")
     mismatch = gh.TargetMismatch("no head", seen)
-    told = explained(gh.ValueOracle(box, dim=4), mismatch, np.random.default_rng(0))
+    told = find_promise(gh.ValueOracle(box, dim=4), mismatch, np.random.default_rng(0))
     assert "promise tolerance=" in str(told)
 
 

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import glasshead as gh
 from glasshead._checks.signs import SIGN_QUERIES as QUERIES
-from glasshead._checks.signs import held_out_signs
+from glasshead._checks.signs import check_held_out_signs
 from glasshead._learners.signs.learn import learn_sign_attention
-from glasshead._meters.bits import Halfspace, Unbounded, bisect, exponents, lengths
+from glasshead._meters.bits import Unbounded, bisect, comparing_lengths, exponents
 from glasshead._meters.frame import cone
+from glasshead._meters.halfspace import Halfspace
 from glasshead._meters.sign import SignMeter
 from glasshead._oracles import box as box_module
 from glasshead._oracles import noise as voting_module
@@ -37,7 +38,7 @@ def learn(oracle, bits=None, rank=None, seed=0):
     """A head from signs, checked on fresh queries as `gh.recover` does."""
     rng = np.random.default_rng(seed)
     learned = learn_sign_attention(oracle, rng, rank, bits=bits)
-    assert held_out_signs(oracle, learned, rng).evidence is None
+    assert check_held_out_signs(oracle, learned, rng).evidence is None
     return learned
 
 
@@ -194,7 +195,7 @@ def test_exponents(numbers):
 @given(st.floats(-100, 100), st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0, 100), st.floats(0.1, 1e6))
 def test_lengths_ask_about_the_threshold_they_are_told(tau, alpha, beta, pull, longest):
     args = (np.full(1, x) for x in (alpha, beta, pull))
-    rho, kappa = lengths(np.full(1, tau), 1.0, *args, longest)
+    rho, kappa = comparing_lengths(np.full(1, tau), 1.0, *args, longest)
     ratio = kappa * beta / (rho * alpha)
     theta = np.log(ratio / (1 - ratio))
     assert rho + kappa <= longest * (1 + 1e-12)
@@ -644,8 +645,8 @@ def test_the_check_sees_errors_just_above_the_bounds():
     nudge = rng.standard_normal((6, 6))
     wrong = gh.Attention(learned.model.W + 30 * learned.bound * nudge, learned.model.v)
     oracle = gh.SignOracle(target)
-    check = held_out_signs(oracle, replace(learned, model=wrong), rng)
+    check = check_held_out_signs(oracle, replace(learned, model=wrong), rng)
     assert check.evidence is not None
     assert 0 < check.residual < 1e-6
     assert oracle.queries == QUERIES
-    assert held_out_signs(oracle, learned, rng).evidence is None
+    assert check_held_out_signs(oracle, learned, rng).evidence is None

@@ -11,24 +11,30 @@ from typing import Any
 
 import numpy as np
 
-STRAIGHT_RAYS = "one-row answers lie on a straight line"
-
-
-WEIGHT = "an attention weight lies between 0 and 1"
-
-
+# The names of laws, as evidence quotes them. What each asks stands in `_checks/laws.py`.
+ASKED_AGAIN = "the same query gets the same answer"
 ONE_TOKEN = "one token alone is answered by x.v + bias"
-SAME, COPIES = "the same query gets the same answer", "two copies of a token are answered like one"
-ORDER = "the order of the other tokens does not matter"
-MIXED = "a mixture of two keys has the mixture of their logits"
-ALL_HEADS = (SAME, COPIES, ORDER, STRAIGHT_RAYS)  # however many of them there are
-ANY_RANK = (WEIGHT, MIXED)  # laws of one head that are about one query token, where the rank of W plays no role
-
+ONE_TOKEN_LAYER = "one token alone is answered by x.B + bias"
+ONE_TOKEN_SIDE = "one token alone is answered by the side of a plane that it is on"
+TWO_COPIES = "two copies of a token are answered like one"
+THREE_COPIES = "three copies of a token are answered like one"
+EVERY_TOKEN_TWICE = "every token twice is answered like every token once"
+ANY_ORDER = "the order of the other tokens does not matter"
+STRAIGHT_RAYS = "one-row answers lie on a straight line"
+OPPOSITE_TOKENS = "a token and its opposite, each beside the same last one, differ as on their own"
+HARDLY_APART = "two tokens hardly apart count alike"
+WEIGHT_RANGE = "an attention weight lies between 0 and 1"
+MIXED_KEYS = "a mixture of two keys has the mixture of their logits"
+HALF_PROBE = "half a probe has half the score"
+SAME_OUTPUT = "a sequence and a shorter one with the same attention output are answered alike"
+FRESH_HEAD = "the recovered head predicts fresh answers"
+FRESH_HEADS = "the recovered heads predict fresh answers"
+ALL_LENGTHS = "the recovered heads predict answers to tokens of all lengths"
+ALL_HEADS = (ASKED_AGAIN, TWO_COPIES, ANY_ORDER, STRAIGHT_RAYS)  # laws that hold however many heads there are
+ANY_RANK = (WEIGHT_RANGE, MIXED_KEYS)  # laws of one head that are about one query token, whatever the rank of W
 
 NOT_HEADS = "the box is not a sum of attention heads"
-
-
-NOT_THIS = "the box is not a single attention head with a network behind it"
+NOT_FRONT_HEAD = "the box is not a single attention head with a network behind it"
 OR_NOISY = "or its answers are less accurate than promised (then say so with tolerance= or rtol=)"
 
 
@@ -64,12 +70,14 @@ class AccuracyUnreachable(NotIdentifiable):
 
 
 class TargetMismatch(GlassheadError):
-    """The box is not what was asked for: `evidence` is the answer that shows it, `best` the closest recovery if any."""
+    """The box is not what was asked for: `evidence` is the answer that shows it, `best` the closest recovery if any,
+    `known` what had been learned until then."""
 
     def __init__(self, message: str, evidence: Evidence | None = None, best: Any = None):
         super().__init__(f"{message} ({evidence})" if evidence is not None else message)
         self.evidence = evidence
         self.best = best
+        self.known: dict[str, Any] = {}
 
 
 class NotConverged(GlassheadError):

@@ -43,7 +43,8 @@ class Family:
     each of `KINDS`, the kinds of answers, that it can be learned from; where signs are none of them, `otherwise` says
     what to do instead. `options` are arguments of `gh.recover` that this family has to itself. `sizes` are what such a
     box has beside its dimension and rank, by these names known to `gh.plan`, `glasshead new` and `model.random`; `made`
-    says whether there is such a `random`.
+    says whether there is such a `random`, `opens` whether its learners go on from the answers that recognition asked
+    for, an `opening`.
     """
 
     name: str
@@ -55,6 +56,11 @@ class Family:
     options: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     made: bool = True
+    opens: bool = False
+
+    def kind(self, answers: str, outputs: int | None) -> str:
+        """Of `KINDS`, for an oracle with such `answers`, if one is known to hold so many numbers."""
+        return "vector" if answers == "value" and (outputs or 1) > 1 else answers
 
     def refusal(self, answers: str) -> str | None:
         """Why it cannot be learned from an oracle with such `answers`, if it cannot."""
@@ -63,9 +69,11 @@ class Family:
         return f"expected value answers for family {self.name!r}: yes and no say too little; {self.otherwise}"
 
 
-HEAD = Method("_learners:learn_head", "_learners:check_head", "_checks:explained", "_limits:estimate")
-HEADS = Method("_learners:learn_heads", "_learners:check_heads")
-SIGNS = Method("_learners:learn_sign_attention", "_checks:held_out_signs", estimate="_limits:estimate")
+HEAD = Method("_learners:learn_one", "_learners:check_head", "_checks:find_promise", "_limits:estimate")
+VECTOR_HEAD = Method("_learners:learn_one_vector", "_learners:check_head", "_checks:find_promise", "_limits:estimate")
+HEADS = Method("_learners:learn_several", "_learners:check_heads")
+LAYER = Method("_learners:learn_several_vector", "_learners:check_heads")
+SIGNS = Method("_learners:learn_sign_attention", "_checks:check_held_out_signs", estimate="_limits:estimate")
 FRONT = Method("_learners:learn_any_network")
 
 FAMILIES = {
@@ -76,14 +84,16 @@ FAMILIES = {
             model="Attention",
             plan="_plan:plan_attention",
             what="a single attention head",
-            methods={"value": HEAD, "vector": HEAD, "sign": SIGNS},
+            methods={"value": HEAD, "vector": VECTOR_HEAD, "sign": SIGNS},
+            opens=True,
         ),
         Family(
             name="multi-head",
             model="MultiHead",
             plan="_plan:plan_heads",
             what="a sum of attention heads",
-            methods={"value": HEADS, "vector": HEADS},
+            methods={"value": HEADS, "vector": LAYER},
+            opens=True,
             otherwise="from them one head can be recovered, family='attention'",
             sizes=("heads",),
         ),
@@ -92,7 +102,7 @@ FAMILIES = {
             model="Transformer",
             plan="_plan:plan_transformer",
             what="a one-layer Transformer with one head",
-            methods={"value": Method("_learners:learn_transformer", "_checks:held_out")},
+            methods={"value": Method("_learners:learn_transformer", "_checks:check_held_out")},
             otherwise="family='any-network' reads W through the network",
             sizes=("width",),
         ),

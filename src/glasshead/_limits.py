@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,9 @@ def fewest(answers: str, parameters: int, accuracy: float | None = None) -> int:
     return parameters if answers == "value" else (parameters - 1) * (BITS if accuracy is None else FEWEST)
 
 
-def estimate(dim: int, rank: int | None, known: dict, answers: str = "value", accuracy: float | None = None) -> int:
+def estimate(
+    dim: int, rank: int | None, known: dict[str, Any], answers: str = "value", accuracy: float | None = None
+) -> int:
     """About how many queries a recovery takes in all, from what is known half-way: at least this rank, these biases."""
     seen = rank or max(1, len(known.get("b", ())))
     bias = "bias" in known and bool(np.any(known["bias"]))
@@ -65,7 +68,7 @@ def estimate(dim: int, rank: int | None, known: dict, answers: str = "value", ac
 USUAL_SEVERAL = 60  # queries per head beyond one per parameter: jumps, pilots, the search for the rank; rarely fewer
 
 
-def still_needed(known: dict, dim: int, columns: int = 0) -> int:
+def still_needed(known: dict[str, Any], dim: int, columns: int = 0) -> int:
     """A lower estimate of all queries together: heads that were not counted yet may be only one, and those not looked
     at yet have the lowest rank of those that were, or 1. So many `columns` are known of the head being read."""
     ranks = [int(np.linalg.matrix_rank(W, tol=1e-9 * np.linalg.norm(W))) for W in known.get("W", {}).values()]

@@ -1,88 +1,130 @@
-"""What a box could be, from a handful of one-row queries: they pass through everything behind the head."""
+"""Which family a box is of, from a handful of answers, and which to try next where that family did not explain it.
+
+One-row queries pass through everything behind the heads, so three of them tell heads, whose answers are affine there,
+from heads with something behind them. What follows is a table: `RULES` says what to try after which failure.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ._checks import law_token
-from ._errors import ALL_HEADS, ANY_RANK, ONE_TOKEN, STRAIGHT_RAYS, AccuracyUnreachable, GlassheadError, NotIdentifiable
-from ._oracles import Oracle, Replayed
-
-CLEARLY = 1e-3  # of the answers' size: less is not worth a closer look yet
-PLACES = 3  # where the answers are tested for being linear nearby; a kink may spoil one of them
-STRAIGHT_NEARBY = 256.0  # roundings of the largest answer
-ROUGH = (
-    0.1  # of the change over such a step: answers that rough nearby are noise, which is for the same learner to tell
+from ._checks import Opening, law_token
+from ._errors import (
+    ALL_HEADS,
+    ANY_RANK,
+    ASKED_AGAIN,
+    ONE_TOKEN,
+    STRAIGHT_RAYS,
+    AccuracyUnreachable,
+    GlassheadError,
+    NotIdentifiable,
 )
-PLAIN = ("attention",)
+from ._oracles import Oracle
+
+# Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
+# in the laws that its learner checks.
+BENT = 1e-3
+PLACES = 3  # where answers are tested for being linear nearby; a kink may spoil one of them
+STRAIGHT = 256.0  # roundings of the largest answer
+ROUGH = 0.1  # of the change over a step: answers that rough nearby are noise, which the learner of one head tells
+LENGTHS = 2.0**-7, 2.0**-14  # of tokens whose copies are compared; one copy and two, at length 1, are a law of one head
+ALIKE = 1e-6  # of the size of answers, as for the laws
 OUTGROWN = 1.0, 2.0**-10, 2.0**-5, 2.0**5, 2.0**10, 2.0**15, 2.0**20  # lengths at which two tokens may show more
-LOUDER, SURE = 4.0, 64.0  # times the answers to one token, which one head never exceeds; times the error of an answer
-ONE_IS_NOT_ENOUGH = "one head does not explain it"
-LENGTHS, ALIKE = (1.0, 2.0**-7, 2.0**-14), 1e-6  # of a token; and what counts as alike, of the answers' size
+LOUDER = 4.0  # times the answers to single tokens, which one head never exceeds
+SURE = 64.0  # times the error of an answer
 
 
 @dataclass(frozen=True)
-class Look:
+class Guess:
     """The families to try, in this order, and what was seen."""
 
-    families: tuple[str, ...]
+    families: tuple[str, ...] = ()
     words: str = ""
 
-    def without(self, family: str) -> Look | None:
-        """What is left to try, if anything."""
-        rest = tuple(other for other in self.families if other != family)
-        return Look(rest, self.words) if rest else None
+    def without(self, family: str) -> Guess:
+        """What is left to try."""
+        return Guess(tuple(other for other in self.families if other != family), self.words)
 
 
-def look(oracle: Replayed, seed: int) -> Look:
-    """Whether one-row answers are affine, as for a plain head, or else linear nearby, as behind a ReLU network.
+ONE_HEAD = Guess(("attention",))
+NO_GUESS = Guess()
 
-    Yes and no do not tell, and a network behind the head makes them ten times as dear: for that one has to ask.
+
+def find_families(oracle: Oracle, opening: Opening, seed: int, any_number: bool) -> Guess:
+    """Whether one-row answers are affine, as for heads, or else linear nearby, as behind a ReLU network.
+
+    Answers of several numbers with all their digits show by themselves how many heads there are; where a rank or an
+    accuracy was asked for, not `any_number` will do. Yes and no do not tell what is behind a head.
     """
-    if oracle.answers == "sign":
-        return Look(PLAIN)
     oracle.stage = "telling what it is"
-    token = law_token(oracle, np.random.default_rng(seed))  # the one that the learner of a plain head will ask for
-    X = np.stack([np.zeros_like(token), token, -token])[:, None]
-    zero, there, back = oracle.remember(X)
+    zero, there = opening.zero, opening.first
+    back = np.asarray(oracle(-opening.token[None, None])[0])
     size = float(np.abs([zero, there, back]).max())
     bent = float(np.abs(there + back - 2 * zero).max())
-    if bent <= CLEARLY * size + 4 * (oracle.tolerance + oracle.rtol * size):
-        return Look(PLAIN)
-    again = oracle.inner(X[1:2])[0]  # noise that is not the same twice is for the learner of a plain head to tell
-    fresh = float(np.abs(again - there).max()) > STRAIGHT_NEARBY * oracle.roundoff * size
-    return Look(PLAIN) if fresh else behind(oracle, np.random.default_rng(seed))
+    if bent <= BENT * size + 4 * (oracle.tolerance + oracle.rtol * size):
+        shown = opening.outputs > 1 and oracle.exact and not oracle.narrow and bool(np.any(there != zero))
+        return Guess(("multi-head",)) if shown and any_number else ONE_HEAD
+    again = np.asarray(oracle(opening.token[None, None])[0])
+    fresh = float(np.abs(again - there).max()) > STRAIGHT * oracle.roundoff * size
+    return ONE_HEAD if fresh else find_network(oracle, np.random.default_rng(seed))
 
 
-def look_again(oracle: Oracle, mismatch: GlassheadError, family: str, seed: int, any_rank: bool) -> Look:
-    """After what a plain head could not have answered. One of a given rank may just have a higher one, unless it broke
-    a law in which the rank plays no role."""
-    evidence = getattr(mismatch, "evidence", None)
-    if family != "attention" or oracle.answers == "sign":
-        return Look(())
-    silent = isinstance(mismatch, NotIdentifiable) and not isinstance(mismatch, AccuracyUnreachable)
-    rough = evidence is not None and evidence.law == STRAIGHT_RAYS
-    if (silent or rough) and outgrown(oracle, np.random.default_rng(seed)):
-        return Look(("multi-head",), ONE_IS_NOT_ENOUGH)
-    if evidence is None:
-        return Look(())
-    if evidence.law == ONE_TOKEN:
-        return behind(oracle, np.random.default_rng(seed))
-    several = (
-        (any_rank or evidence.law in ANY_RANK)
-        and oracle.dim > 1
-        and evidence.law not in ALL_HEADS
-        and copies_agree(oracle, np.random.default_rng(seed))
-    )
-    return Look(("multi-head",) if several else (), ONE_IS_NOT_ENOUGH)
+def find_network(oracle: Oracle, rng: np.random.Generator) -> Guess:
+    """What lies behind the head, for one-row answers that are not affine."""
+    h = oracle.roundoff ** (1 / 3)
+    x, u = (np.stack([law_token(oracle, rng) for _ in range(PLACES)]) for _ in range(2))
+    points = np.stack([(1 - h) * x - h * u, (1 - h) * x, (1 - h) * x + h * u], axis=1)
+    left, middle, right = oracle(points.reshape(-1, 1, oracle.dim)).reshape(PLACES, 3, -1).transpose(1, 0, 2)
+    size = float(np.abs([left, middle, right]).max())
+    bent = np.abs(left + right - 2 * middle).max(axis=1)
+    allowed = STRAIGHT * oracle.roundoff * size + 4 * (oracle.tolerance + oracle.rtol * size)
+    if np.median(bent) > max(allowed, ROUGH * h * size):
+        return ONE_HEAD
+    if middle.shape[1] == 1 and np.median(bent) <= allowed:
+        return Guess(("transformer", "any-network"), "one-row answers are not affine but linear nearby")
+    return Guess(("any-network",), "one-row answers are not affine, and curved")
 
 
-def outgrown(oracle: Oracle, rng: np.random.Generator) -> bool:
-    """Whether two tokens are answered by far more than each of them alone, beyond the bias. One head answers in
-    between; several whose values cancel in every single token need not, and then rounding is all that one token shows.
-    """
+@dataclass(frozen=True)
+class Failure:
+    """Why a family did not explain the box; `any_rank` unless the caller named one."""
+
+    family: str
+    error: GlassheadError
+    any_rank: bool
+
+    @property
+    def law(self) -> str:
+        """The law that the box broke, if that was it."""
+        evidence = getattr(self.error, "evidence", None)
+        return "" if evidence is None else evidence.law
+
+    @property
+    def silent(self) -> bool:
+        return isinstance(self.error, NotIdentifiable) and not isinstance(self.error, AccuracyUnreachable)
+
+    @property
+    def not_one(self) -> bool:
+        """Whether one head is excluded, and several are not. A head of a given rank may just have a higher one, unless
+        the law it broke is one in which the rank plays no role."""
+        return bool(self.law) and self.law not in ALL_HEADS and (self.any_rank or self.law in ANY_RANK)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """After `family` failed in a way that `fits`, `find` says what to try, from a few queries."""
+
+    family: str
+    fits: Callable[[Failure], bool]
+    find: Callable[[Oracle, np.random.Generator], Guess]
+
+
+def find_cancelling(oracle: Oracle, rng: np.random.Generator) -> Guess:
+    """Several heads, if two tokens are answered by far more than each of them alone, beyond the bias. One head answers
+    in between; several whose values cancel in every single token need not, and rounding is all that one token shows."""
     one, other = (law_token(oracle, rng) for _ in range(2))
     zero = oracle(np.zeros((1, 1, oracle.dim)))
     for tokens in (length * np.stack([one, other]) for length in OUTGROWN):
@@ -92,33 +134,48 @@ def outgrown(oracle: Oracle, rng: np.random.Generator) -> bool:
         both = oracle(tokens[None])
         error = SURE * (oracle.tolerance + (oracle.rtol + oracle.roundoff) * float(np.abs(both).max()))
         if float(np.abs(both - zero).max()) > LOUDER * alone + error:
-            return True
-    return False
+            return SEVERAL
+    return NO_GUESS
 
 
-def copies_agree(oracle: Oracle, rng: np.random.Generator) -> bool:
-    """Whether copies of a token are answered like one, at any length of it: else the box sees positions, or counts."""
+def find_several(oracle: Oracle, rng: np.random.Generator) -> Guess:
+    """Several heads, unless they break a law of all sums of heads: copies of a token are answered like one, also where
+    it is short, or the box sees positions or counts tokens; and of two tokens hardly apart each has half the weight."""
+    if oracle.dim == 1:  # all heads turn on at the same keys
+        return NO_GUESS
     token = law_token(oracle, rng)
     for length in LENGTHS:
-        one, two, three = (oracle(np.tile(length * token, (1, copies, 1)))[0] for copies in (1, 2, 3))
-        size = float(np.abs([one, two, three]).max())
-        allowed = ALIKE * size + 2 * (oracle.tolerance + oracle.rtol * size)
-        if float(np.abs([two - one, three - one]).max()) > allowed:
-            return False
-    return True
+        one, three = (oracle(np.tile(length * token, (1, copies, 1)))[0] for copies in (1, 3))
+        size = float(np.abs([one, three]).max())
+        if float(np.abs(three - one).max()) > ALIKE * size + 2 * (oracle.tolerance + oracle.rtol * size):
+            return NO_GUESS
+    near = token + np.sqrt(oracle.roundoff) * law_token(oracle, rng)
+    one, other = (np.asarray(y) for y in oracle(np.stack([token, near])[:, None]))
+    both = np.asarray(oracle(np.stack([near, token])[None])[0])
+    size, apart = float(np.abs([one, other]).max()), float(np.abs(other - one).max())
+    error = oracle.tolerance + (oracle.rtol + STRAIGHT * oracle.roundoff) * size
+    return SEVERAL if float(np.abs(2 * both - one - other).max()) <= 4 * error + apart / 8 else NO_GUESS
 
 
-def behind(oracle: Oracle, rng: np.random.Generator) -> Look:
-    """What lies behind the head, for one-row answers that are not affine."""
-    h = oracle.roundoff ** (1 / 3)
-    x, u = (np.stack([law_token(oracle, rng) for _ in range(PLACES)]) for _ in range(2))
-    points = np.stack([(1 - h) * x - h * u, (1 - h) * x, (1 - h) * x + h * u], axis=1)
-    left, middle, right = oracle(points.reshape(-1, 1, oracle.dim)).reshape(PLACES, 3, -1).transpose(1, 0, 2)
-    size = float(np.abs([left, middle, right]).max())
-    bent = np.abs(left + right - 2 * middle).max(axis=1)
-    allowed = STRAIGHT_NEARBY * oracle.roundoff * size + 4 * (oracle.tolerance + oracle.rtol * size)
-    if np.median(bent) > max(allowed, ROUGH * h * size):
-        return Look(PLAIN)
-    if middle.shape[1] == 1 and np.median(bent) <= allowed:
-        return Look(("transformer", "any-network"), "one-row answers are not affine but linear nearby")
-    return Look(("any-network",), "one-row answers are not affine, and curved")
+SEVERAL = Guess(("multi-head",), "one head does not explain it")
+
+RULES = (
+    Rule("attention", lambda failure: failure.silent or failure.law == STRAIGHT_RAYS, find_cancelling),
+    Rule("attention", lambda failure: failure.law == ONE_TOKEN, find_network),
+    Rule("attention", lambda failure: failure.not_one, find_several),
+    Rule("multi-head", lambda failure: failure.law == ASKED_AGAIN, lambda oracle, rng: ONE_HEAD),  # noise
+)
+
+
+def find_next(oracle: Oracle, failure: Failure, opening: Opening, seed: int) -> Guess:
+    """What the first rule suggests that fits and finds something; nothing where the box no longer answers as it did."""
+    size = float(np.abs(opening.first).max())
+    again = np.asarray(oracle(opening.token[None, None])[0])
+    if float(np.abs(again - opening.first).max()) > ROUGH * size:
+        return NO_GUESS
+    guesses = (rule.find(oracle, np.random.default_rng(seed)) for rule in RULES if fits(rule, failure))
+    return next((guess for guess in guesses if guess.families), NO_GUESS)
+
+
+def fits(rule: Rule, failure: Failure) -> bool:
+    return rule.family == failure.family and rule.fits(failure)

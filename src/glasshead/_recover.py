@@ -5,22 +5,23 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from ._checks import QUERIES, SIGN_QUERIES
+from ._checks import QUERIES, SIGN_QUERIES, Opening, read_opening
 from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
-from ._learned import Check, Learned
+from ._learned import HeldOut, Learned
 from ._limits import fewest, information_limit
 from ._models import FrontHead, Model, Norm
-from ._oracles import Budgeted, Counted, Flat, Oracle, Replayed, Watched, as_oracle, bar
+from ._oracles import Budgeted, Counted, Flat, Oracle, Watched, as_oracle, bar
 from ._plan import plan
-from ._recognise import look, look_again
+from ._recognise import NO_GUESS, Failure, find_families, find_next
 from ._recovery import Recovery
 from ._validate import positive, whole
 
@@ -138,51 +139,65 @@ def _recover(wanted: Wanted, report: Progress | None) -> Recovery:
         oracle = Budgeted(oracle, wanted.budget)
     if report is not None:
         oracle = Watched(oracle, expected_queries(wanted), report)
-    if wanted.family == "auto" and not isinstance(wanted.norm, Norm):
-        return automatic(Replayed(oracle), wanted)
-    return attempt(Replayed(oracle), wanted, "any-network" if wanted.family == "auto" else wanted.family)
+    answers = wanted.box.answers
+    if wanted.family == "auto" and not isinstance(wanted.norm, Norm) and answers == "value":
+        return automatic(oracle, wanted)
+    return attempt(oracle, wanted, named_family(wanted))
+
+
+def named_family(wanted: Wanted) -> str:
+    """The one to try where recognition has nothing to tell: yes and no say nothing about what is behind a head."""
+    if wanted.family != "auto":
+        return wanted.family
+    return "any-network" if isinstance(wanted.norm, Norm) else "attention"
 
 
 def expected_queries(wanted: Wanted) -> int:
     """For the progress report. Where sizes that nobody knows yet decide, it is what one head would take."""
     box, declared = wanted.box, named(wanted.family)
-    family = wanted.family if declared is not None and not declared.sizes else "auto"
+    family = wanted.family if declared is not None and not declared.sizes else "attention"
     return plan(box.dim, family=family, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)
 
 
-def automatic(oracle: Replayed, wanted: Wanted) -> Recovery:
-    """Try what a few answers suggest; where a family does not fit, what its evidence suggests."""
-    seen = look(oracle, wanted.seed)
+def automatic(oracle: Oracle, wanted: Wanted) -> Recovery:
+    """Try what a few answers suggest; where a family does not fit, what its failure suggests."""
+    opening = read_opening(oracle, np.random.default_rng(wanted.seed))
+    guess = find_families(oracle, opening, wanted.seed, wanted.rank is None and wanted.accuracy is None)
     tried: list[str] = []
     first: TargetMismatch | None = None
     while True:
-        family = seen.families[0]
+        family = guess.families[0]
         tried.append(family)
         try:
-            return attempt(oracle, wanted, family, seen.words)
-        except NotIdentifiable as hidden:  # to one head; several may cancel in every token and yet show in two
-            seen = look_again(oracle, hidden, family, wanted.seed, wanted.rank is None)
-            if not seen.families:
-                raise
-        except (TargetMismatch, Flat, NotConverged) as mismatch:
-            if first is not None and isinstance(mismatch, NotConverged):
-                raise first from mismatch  # that something else does not converge either is no news
-            first = first or (mismatch if isinstance(mismatch, TargetMismatch) else None)
-            seen = seen.without(family) or look_again(oracle, mismatch, family, wanted.seed, wanted.rank is None)
-            if not seen.families or seen.families[0] in tried:
-                if oracle.answers == "sign":
-                    mismatch.add_note('If there may be a network behind the head, family="any-network" allows for it')
-                elif wanted.rank is not None and "multi-head" not in tried:
-                    mismatch.add_note('If there may be several heads of that rank, family="multi-head" allows for them')
+            return attempt(oracle, wanted, family, opening, guess.words)
+        except (TargetMismatch, NotIdentifiable, NotConverged) as error:
+            if first is not None and isinstance(error, NotConverged):
+                raise first from error  # that something else does not converge either is no news
+            if isinstance(error, TargetMismatch):
+                first, opening = first or error, replace(opening, known=error.known)
+            hidden = isinstance(error, NotIdentifiable) and not isinstance(error, Flat)
+            guess = NO_GUESS if hidden else guess.without(family)
+            if not guess.families:
+                guess = find_next(oracle, Failure(family, error, any_rank=wanted.rank is None), opening, wanted.seed)
+            if not guess.families or guess.families[0] in tried:
+                if wanted.rank is not None and "multi-head" not in tried:
+                    error.add_note('If there may be several heads of that rank, family="multi-head" allows for them')
                 raise
 
 
-def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Recovery:
-    """Learn the box as one of that family and check it on fresh queries; `seen` is why it may be one."""
-    rng, declared = np.random.default_rng(wanted.seed), FAMILIES[family]
-    method = declared.methods[oracle.answers]
+def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None = None, seen: str = "") -> Recovery:
+    """One family, from its first queries to the held-out check; `opening` if they have been asked already, `seen` is
+    why the box may be one."""
+    declared = FAMILIES[family]
+    if opening is None and declared.opens and oracle.answers == "value":
+        opening = read_opening(oracle, np.random.default_rng(wanted.seed))
+    kind = declared.kind(oracle.answers, None if opening is None else opening.outputs)
+    method, rng = declared.methods[kind], np.random.default_rng(wanted.seed)
+    options = {name: getattr(wanted, name) for name in declared.options}
+    if declared.opens and opening is not None:
+        rng, options = deepcopy(opening.after), options | {"opening": opening}
 
-    def handed_back(learned: Learned, check: Check | None) -> Recovery:
+    def handed_back(learned: Learned, check: HeldOut | None) -> Recovery:
         found = learned.recovery(oracle.queries, check, seen)
         if isinstance(found.model, FrontHead):  # what the model asks later is not part of this recovery
             found.model.behind = wanted.box
@@ -190,12 +205,11 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, seen: str = "") -> Reco
 
     learned = None
     try:
-        options = {name: getattr(wanted, name) for name in declared.options}
         learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
         check = resolve(method.check)(learned.through(oracle), learned, rng) if method.check else learned.check
     except BudgetExceeded as error:
         unchecked = learned or error.known.get("unchecked")  # by `gh.recover`, or by a learner that checks for itself
-        if unchecked is not None:
+        if isinstance(unchecked, Learned):
             error.known["unchecked"] = handed_back(unchecked, None)
         elif method.estimate:
             likely = resolve(method.estimate)(oracle.dim, wanted.rank, error.known, oracle.answers, wanted.accuracy)

@@ -82,7 +82,7 @@ def load_recovery(folder: str | os.PathLike[str]) -> Recovery:
         )
     try:
         fields = json.loads(path.read_text())
-        rank = fields["rank"]
+        rank: int | list[int] = fields["rank"]
         fields |= {
             "rank": tuple(rank) if isinstance(rank, list) else rank,
             "model": load(path.parent / fields["model"]),

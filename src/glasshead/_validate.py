@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 
-def as_real(value, name: str) -> np.ndarray:
+def as_real(value: Any, name: str) -> np.ndarray:
     """`value` as a finite float array: float32 stays float32, integers become float64, the rest is refused."""
     array = np.asarray(value)
     if np.iscomplexobj(array) or array.dtype.kind not in "fiu":
@@ -28,19 +29,19 @@ def check_shape(fits: bool, expected: str, got: tuple[int, ...]) -> None:
         raise ValueError(f"expected {expected}, got shape {tuple(got)}")
 
 
-def real(value, name: str, expected: str, fits: Callable[[float], bool]) -> float:
+def real(value: Any, name: str, expected: str, fits: Callable[[float], bool]) -> float:
     """`value` as a float where it is a finite real number that `fits`."""
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    number = not isinstance(value, bool) and isinstance(value, numbers.Real) and math.isfinite(value)
     if not number or not fits(float(value)):
         raise ValueError(f"expected {name} to be {expected}, got {value!r}")
     return float(value)
 
 
-def positive(value, name: str) -> float:
+def positive(value: Any, name: str) -> float:
     return real(value, name, "a positive number", lambda x: x > 0)
 
 
-def whole(value, name: str, least: int | None = None) -> int:
+def whole(value: Any, name: str, least: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or (least is not None and value < least):
         raise ValueError(
             f"expected {name} to be an integer{f' >= {least}' if least is not None else ''}, got {value!r}"

@@ -122,3 +122,22 @@ def test_log_odds_need_probabilities(answer, message):
 def test_docstrings_run(owner):
     for example in doctest.DocTestFinder(recurse=False).find(owner, "answers", globs={"gh": gh, "np": np}):
         assert doctest.DocTestRunner().run(example).failed == 0
+
+
+@pytest.mark.parametrize("norm", [None, "layer"])
+@pytest.mark.parametrize("answers", [gh.ValueOracle, gh.SignOracle])
+def test_a_recovered_model_asks_the_box_of_the_user(norm, answers):
+    """And not what the recovery had put around it: neither its budget nor its progress report."""
+    block, reports = Block(4, rank=1, norm=norm), []
+    oracle = answers(block, dim=4)
+    given = gh.Norm("layer", block.eps) if norm else None
+    budget = 2 * gh.plan(4, family="any-network", answers=oracle.answers)
+    found = gh.recover(
+        oracle, family="any-network", norm=given, budget=budget, progress=lambda *done: reports.append(done)
+    )
+    assert found.model.behind is oracle
+    before, asked = len(reports), oracle.queries
+    for _ in range(3):
+        found.model(np.random.default_rng(0).standard_normal((budget, 3, 4)))
+    assert len(reports) == before
+    assert oracle.queries > asked + budget

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 import glasshead as gh
-from glasshead._checks.heads import held_out_heads
+from glasshead._checks.heads import check_held_out_heads
 from glasshead._learned import LearnedMultiHead
 from glasshead._learners.heads.one_by_one.learn import learn_multi_head
 
@@ -38,7 +38,7 @@ def learned(target, *, seed=0, rank=None, **promise) -> tuple[LearnedMultiHead, 
     oracle = gh.ValueOracle(target, **promise)
     rng = np.random.default_rng(seed)
     found = learn_multi_head(oracle, rng, rank)
-    check = held_out_heads(oracle, found, rng)
+    check = check_held_out_heads(oracle, found, rng)
     if check.evidence is not None:
         raise gh.TargetMismatch("the box is not a sum of attention heads", check.evidence, found)
     return found, oracle

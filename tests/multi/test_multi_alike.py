@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks.heads import held_out_heads
+from glasshead._checks.heads import check_held_out_heads
 from glasshead._learners.heads.one_by_one.learn import learn_multi_head
 
 from .layers import changed, errors, layer, learned
@@ -35,7 +35,7 @@ def test_heads_nearly_alike_are_merged_and_that_is_said():
     oracle = gh.ValueOracle(target)
     rng = np.random.default_rng(0)
     found = learn_multi_head(oracle, rng)
-    check = held_out_heads(oracle, found, rng)
+    check = check_held_out_heads(oracle, found, rng)
     assert len(found.rank) == 2
     assert check.residual <= 1e-7
     assert check.evidence is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks.heads import checked_heads, held_out_heads
+from glasshead._checks.heads import check_heads_everywhere, check_held_out_heads
 from glasshead._learned import LearnedMultiHead
 
 from .layers import changed, layer
@@ -47,7 +47,7 @@ def evidence(check, target: gh.MultiHead, guess: gh.MultiHead, **promise):
 
 
 @pytest.mark.parametrize("bias", BIAS)
-@pytest.mark.parametrize("check", [held_out_heads, checked_heads])
+@pytest.mark.parametrize("check", [check_held_out_heads, check_heads_everywhere])
 def test_a_bias_hides_no_error(check, bias):
     target = with_bias(layer(DIM, 3, 2), BIAS[bias])
     wrong = changed(target, 1, W=1.001 * target.heads[1].W)
@@ -59,22 +59,22 @@ def test_a_bias_hides_no_error(check, bias):
 def test_a_large_mean_hides_no_error(size):
     target = with_mean(layer(DIM, 3, 2), size)
     wrong = changed(target, 1, W=1.001 * target.heads[1].W)
-    assert evidence(held_out_heads, target, target) is None
-    assert evidence(held_out_heads, target, wrong) is not None
+    assert evidence(check_held_out_heads, target, target) is None
+    assert evidence(check_held_out_heads, target, wrong) is not None
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e-12, 1e-20, 1e-28])
 def test_a_head_that_sleeps_at_the_usual_length_is_no_mean(factor):
     target = quiet(layer(DIM, 3, 2), factor)
-    assert evidence(held_out_heads, target, quiet(target, 0.0)) is None or factor == 1e-6
-    assert evidence(checked_heads, target, quiet(target, 0.0)) is not None
-    assert evidence(checked_heads, target, target) is None
+    assert evidence(check_held_out_heads, target, quiet(target, 0.0)) is None or factor == 1e-6
+    assert evidence(check_heads_everywhere, target, quiet(target, 0.0)) is not None
+    assert evidence(check_heads_everywhere, target, target) is None
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6])
 def test_heads_that_cancel_but_at_their_own_length(scale):
     target = cancelling(layer(DIM, 3, 2, biases=False), scale)
-    assert evidence(checked_heads, target, without(target, 1, 2)) is not None
+    assert evidence(check_heads_everywhere, target, without(target, 1, 2)) is not None
 
 
 RIGHT: dict[str, Change] = {
@@ -95,7 +95,7 @@ def test_what_is_right_passes(name, promise):
     target = gh.MultiHead(rounded, bias=target.bias)
     rng = np.random.default_rng(1)
     off = [gh.Attention(h.W * (1 + 1e-9 * rng.standard_normal(h.W.shape)), h.v, key_bias=h.key_bias) for h in rounded]
-    assert evidence(checked_heads, target, gh.MultiHead(off, bias=target.bias), **promise) is None
+    assert evidence(check_heads_everywhere, target, gh.MultiHead(off, bias=target.bias), **promise) is None
 
 
 @pytest.mark.parametrize("left", [1, 5, 12, 24])

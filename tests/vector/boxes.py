@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import glasshead as gh
-from glasshead._checks.held_out import check_vector
+from glasshead._checks.held_out import check_held_out_vector
 
 
 def head(dim, outputs, *, rank=None, value_rank=None, key_bias=0.0, bias=0.0, dtype=np.float64, seed=0) -> gh.Attention:
@@ -36,6 +36,6 @@ def learned(box, learn, seed=0, **keywords):
     """What was learned, after the held-out check, how far off it is, and what it took."""
     oracle, rng = gh.ValueOracle(box, **keywords), np.random.default_rng(seed)
     found = learn(oracle, rng)
-    check = check_vector(oracle, found, rng)
+    check = check_held_out_vector(oracle, found, rng)
     assert check.evidence is None, check.evidence
     return found, gh.distance(found.model, box), oracle.queries

@@ -7,7 +7,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._learners.heads.combination import learn, values
-from glasshead._learners.heads.combination.outputs import Combined, generic_weights, read_sizes
+from glasshead._learners.heads.combination.outputs import combined, generic_weights, read_sizes
 from glasshead._oracles import limits as record
 
 from .boxes import layer, product
@@ -83,7 +83,7 @@ def test_values_cost_nothing():
 
 def test_as_few_more_queries_as_it_takes(monkeypatch):
     """Where nothing was kept, values take a quarter more than one query for each of a head's inputs."""
-    monkeypatch.setattr(record, "ROOM", 0)
+    monkeypatch.setattr(record, "KEPT_NUMBERS", 0)
     fresh = []
     ask = values.fresh_queries
     monkeypatch.setattr(values, "fresh_queries", lambda *given: fresh.append(ask(*given)) or fresh[-1])
@@ -148,13 +148,13 @@ def test_the_promise_holds_for_the_combination():
     rng = np.random.default_rng(0)
     oracle = gh.ValueOracle(box, tolerance=tolerance, rtol=rtol)
     sizes = read_sizes(oracle, rng)
-    combined = Combined(oracle, generic_weights(sizes, oracle.tolerance, rng), sizes)
+    one = combined(oracle, generic_weights(sizes, oracle.tolerance, rng), sizes)
     X = 10 * rng.standard_normal((500, 2, 8))
     truth = box(X)
-    worst = (tolerance + rtol * np.abs(truth)) @ np.abs(combined.weights)  # all errors of one sign
-    size = np.abs(combined(X)).max()
-    assert worst.max() <= combined.tolerance + combined.rtol * size
-    assert combined.tolerance + combined.rtol * size <= 10 * worst.max()
+    worst = (tolerance + rtol * np.abs(truth)) @ np.abs(one.weights)  # all errors of one sign
+    size = np.abs(one(X)).max()
+    assert worst.max() <= one.tolerance + one.rtol * size
+    assert one.tolerance + one.rtol * size <= 10 * worst.max()
 
 
 def cooler_when_longer(dim=12):

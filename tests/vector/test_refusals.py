@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks.held_out import check_vector
+from glasshead._checks.held_out import check_held_out_vector
 from glasshead._learners.heads.vector.learn import learn_vector, learn_vector_attention
 from glasshead._learners.heads.vector.spaces import NeedsScalarRoute
 from glasshead._oracles.limits import Budgeted
@@ -20,7 +20,7 @@ def attempt(box, learn=learn_vector, seed=0, **keywords):
     """The relative error of what passed every check; the refusals are raised."""
     oracle, rng = gh.ValueOracle(box, **keywords), np.random.default_rng(seed)
     found = learn(oracle, rng)
-    if check_vector(oracle, found, rng).evidence is not None:
+    if check_held_out_vector(oracle, found, rng).evidence is not None:
         raise gh.TargetMismatch("held out")
     return gh.distance(found.model, box) if hasattr(box, "dim") else np.inf
 

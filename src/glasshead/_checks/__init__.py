@@ -1,29 +1,38 @@
-"""TODO."""
+"""Is a box what it claims to be? Laws before the expensive queries, fresh answers after them.
 
-from .front import held_out_front as held_out_front
-from .front import held_out_front_signs as held_out_front_signs
-from .front import holds_for_ordinary_tokens as holds_for_ordinary_tokens
-from .front_laws import check_front_laws as check_front_laws
-from .front_laws import check_sign_laws as check_sign_laws
-from .front_laws import sees_last_token as sees_last_token
-from .heads import checked_heads as checked_heads
-from .heads import held_out_heads as held_out_heads
+`laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
+with a network behind them, and of yes and no. `held_out` draws, asks and judges fresh sequences; `heads`, `outputs`,
+`signs` and `front` add what their families need. `noise` tells noise that nobody promised from a box of another kind,
+and `opening` keeps the first answers of all.
+A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a law that is broken raises `TargetMismatch`.
+"""
+
+from .family_laws import check_front_laws as check_front_laws
+from .family_laws import check_last_token as check_last_token
+from .family_laws import check_sign_laws as check_sign_laws
+from .family_laws import check_sum_laws as check_sum_laws
+from .family_laws import read_largest_change as read_largest_change
+from .front import check_held_out_front as check_held_out_front
+from .front import check_held_out_front_signs as check_held_out_front_signs
+from .front import check_ordinary_tokens as check_ordinary_tokens
+from .heads import check_heads_everywhere as check_heads_everywhere
+from .heads import check_held_out_heads as check_held_out_heads
 from .held_out import QUERIES as QUERIES
-from .held_out import check_vector as check_vector
-from .held_out import held_out as held_out
-from .laws import FEWEST as FEWEST
-from .laws import check_laws as check_laws
+from .held_out import check_held_out as check_held_out
+from .held_out import check_held_out_vector as check_held_out_vector
+from .laws import MIXTURE_KEYS as MIXTURE_KEYS
+from .laws import check_head_laws as check_head_laws
 from .laws import check_layer_laws as check_layer_laws
 from .laws import check_mixture as check_mixture
-from .laws import could_be_heads as could_be_heads
-from .laws import largest_change as largest_change
 from .laws import law_token as law_token
-from .laws import mix as mix
+from .laws import mix_third_key as mix_third_key
 from .noise import Noise as Noise
 from .noise import Unpromised as Unpromised
-from .noise import explained as explained
-from .noise import measure_noise as measure_noise
+from .noise import find_promise as find_promise
+from .noise import read_noise as read_noise
 from .noise import refuse_noise as refuse_noise
-from .outputs import check_combined as check_combined
+from .opening import Opening as Opening
+from .opening import read_opening as read_opening
+from .outputs import check_held_out_outputs as check_held_out_outputs
 from .signs import SIGN_QUERIES as SIGN_QUERIES
-from .signs import held_out_signs as held_out_signs
+from .signs import check_held_out_signs as check_held_out_signs

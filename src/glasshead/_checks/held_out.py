@@ -1,52 +1,140 @@
-"""The held-out check: fresh random sequences, answered by the box and by the recovered model."""
+"""The held-out check: fresh random sequences, answered by the box and by the recovered model.
+
+What all families share stands first: answers beside what was expected of them (laws end there too), sequences of 1 to
+8 tokens, the last of them asked twice, and one function that turns answers, predictions and what is allowed into a
+`HeldOut`. A family adds how long its tokens are and how far off
+its answers may be. One head, with or without a known network behind it, and heads in vector answers follow here.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .._errors import Evidence
+from .._errors import ASKED_AGAIN, FRESH_HEAD, FRESH_HEADS, Evidence
 from .._learned import HeldOut, LearnedVector, Predicting
+from .._models import Attention, Transformer
 from .._oracles import Oracle
-
-LENGTHS = range(1, 9)
-EACH = 2  # sequences of each length; one token alone was asked about before
-QUERIES = len(LENGTHS) * EACH
-VAGUE = 0.1  # of an answer: bounds that allow more say next to nothing
-SHARP = 32.0  # times the least that bounds allow at any length: still sharp
-FINER, DEPTH = 4.0, 24  # shorter and shorter tokens to look for better ones
-SAMPLE = 4  # sequences, and tokens in each
+from .._types import Float
 
 
-def held_out(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> HeldOut:
-    """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more."""
-    oracle.stage = "checking on fresh queries"
-    sizes = token_sizes(oracle, learned, deepcopy(rng))
-    worst, largest, evidence, excess = 0.0, 0.0, None, 1.0
-    X = answers = np.empty(0)
-    for length in LENGTHS:
+@dataclass(frozen=True)
+class Compared:
+    """Sequences `(N, d)` of any lengths, what a box answered, what was expected, and how far apart they may be.
+
+    Answers hold one number or several, or are yes and no; `allowed` is one number for each sequence, or for all.
+    """
+
+    X: Sequence[np.ndarray]
+    got: np.ndarray
+    want: np.ndarray
+    allowed: np.ndarray | float = 0.0
+
+    @property
+    def apart(self) -> Float[np.ndarray, "B k"]:
+        """The errors of all numbers in all answers."""
+        got, want = (np.asarray(side, float).reshape(len(self.X), -1) for side in (self.got, self.want))
+        return np.abs(got - want)
+
+    @property
+    def off(self) -> Float[np.ndarray, " B"]:
+        """How far off each answer is: the largest error of its numbers."""
+        return self.apart.max(axis=1)
+
+    @property
+    def excess(self) -> Float[np.ndarray, " B"]:
+        """How far off each answer is over what is allowed; infinite where nothing is."""
+        off = self.off
+        allowed = np.broadcast_to(self.allowed, off.shape)
+        return np.divide(off, allowed, out=np.where(off > 0, np.inf, 0.0), where=allowed > 0)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every answer is as near as it has to be."""
+        return bool((self.excess <= 1).all())
+
+    @property
+    def largest(self) -> float:
+        """The largest number in any answer."""
+        return float(np.abs(np.asarray(self.got, float)).max())
+
+    def residual(self, largest: np.ndarray | float | None = None) -> float:
+        """The largest error, over the largest answer (of its kind, if `largest` says one for each)."""
+        size = np.asarray(self.largest if largest is None else largest)
+        return float(np.max(self.off / np.where(size > 0, size, 1.0)))
+
+    def evidence(self, law: str) -> Evidence | None:
+        """The answer that is furthest beyond what is allowed, or None where all hold."""
+        if self.holds:
+            return None
+        i = int(np.argmax(self.excess))
+        j = int(np.argmax(self.apart[i]))
+        got, want = (np.asarray(side).reshape(len(self.X), -1)[i, j] for side in (self.got, self.want))
+        if np.asarray(self.got).dtype == bool:
+            return Evidence(law, self.X[i], f"expected {'yes' if want > 0.5 else 'no'}", "yes" if got else "no")
+        output = f" as output {j}" if self.apart.shape[1] > 1 else ""
+        within = float(np.broadcast_to(self.allowed, len(self.X))[i])
+        return Evidence(law, self.X[i], f"expected {want:.9g} within {within:.2g}{output}", f"{got:.9g}")
+
+
+CHECKING = "checking on fresh queries"
+CHECKED_LENGTHS = range(1, 9)
+PER_LENGTH = 2  # sequences of each length; one token alone was asked about before, so it is asked once
+QUERIES = len(CHECKED_LENGTHS) * PER_LENGTH  # the last sequence is asked again in place of a second single token
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Fresh sequences, `(B, N, d)` for each length N, what the box answered, and its second answer to the last one."""
+
+    batches: list[np.ndarray]
+    got: np.ndarray
+    again: np.ndarray
+
+    @property
+    def X(self) -> list[np.ndarray]:
+        return [x for batch in self.batches for x in batch]
+
+    def each(self, function: Callable[[np.ndarray], Any]) -> np.ndarray:
+        """What a function of batches says of every sequence."""
+        return np.concatenate([np.asarray(function(X)) for X in self.batches])
+
+
+def read_fresh(oracle: Oracle, sizes: np.ndarray | tuple[float, ...], rng: np.random.Generator) -> Fresh:
+    """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more.
+
+    Tokens are Gaussian, at most as long as `sizes` say, which take turns.
+    """
+    oracle.stage = CHECKING
+    batches, answers, asked = [], [], 0
+    for length in CHECKED_LENGTHS:
+        turn = np.arange(asked, asked + min(PER_LENGTH, length)) % len(sizes)
+        asked += len(turn)
         # One token alone is a short one: noise of constant size shows best where rounding errors are small.
-        scale = sizes[0] * math.sqrt(oracle.roundoff) if length == 1 else sizes[length % len(sizes)]
-        X = scale * unit_scale(rng.standard_normal((min(EACH, length), length, oracle.dim)))
-        answers, expected = oracle(X), np.asarray(learned.model(X))
-        allowed = learned.allowed(X, oracle)
-        for x, got, want, slack in zip(X, answers, expected, allowed, strict=True):
-            off = float(np.abs(got - want).max())
-            worst, largest = max(worst, off), max(largest, float(np.abs(got).max()))
-            if off > excess * slack:
-                excess = off / slack if slack > 0 else np.inf
-                evidence = Evidence(
-                    "the recovered head predicts fresh answers", x, f"expected {want} within {slack:.2g}", f"{got}"
-                )
-    again = oracle(X[-1:])[0]
-    repeat = 2 * float(learned.allowed(X[-1:], oracle)[0])
-    if float(np.abs(again - answers[-1]).max()) > repeat:
-        evidence = Evidence("the same query gets the same answer", X[-1], f"expected {answers[-1]} again", f"{again}")
-    residual = worst / largest if largest > 0 else worst
+        size = np.asarray(sizes)[turn, None, None] * (math.sqrt(oracle.roundoff) if length == 1 else 1.0)
+        batches.append(size * unit_scale(rng.standard_normal((len(turn), length, oracle.dim))))
+        answers.append(np.asarray(oracle(batches[-1])))
+    return Fresh(batches, np.concatenate(answers), np.asarray(oracle(batches[-1][-1:])))
+
+
+def judged_fresh(
+    fresh: Fresh, want: np.ndarray, allowed: np.ndarray, law: str, largest: np.ndarray | None = None
+) -> HeldOut:
+    """What fresh answers say of predictions: two answers to the last sequence may differ by twice what one may be off.
+
+    The residual is relative to the largest answer, or to the largest of its kind if `largest` says one for each.
+    """
+    compared = Compared(fresh.X, fresh.got, want, allowed)
+    repeated = Compared(fresh.X[-1:], fresh.again, fresh.got[-1:], 2 * np.asarray(allowed)[-1:])
+    residual = compared.residual(largest)
     words = f"{QUERIES} fresh queries of 1 to 8 tokens agree to {residual:.1e}"
-    return HeldOut(residual, evidence, words, compared=QUERIES - 1)  # one of them was asked twice
+    evidence = repeated.evidence(ASKED_AGAIN) or compared.evidence(law)
+    return HeldOut(residual, evidence, words, compared=len(compared.X))
 
 
 def unit_scale(X: np.ndarray) -> np.ndarray:
@@ -56,67 +144,68 @@ def unit_scale(X: np.ndarray) -> np.ndarray:
     return X / np.maximum(norms, longest_allowed)
 
 
-def token_size(learned: Predicting, reach: float) -> float:
-    """The token length at which scores differ by a few units, so that the softmax is neither flat nor saturated."""
-    model = learned.model
-    return min(suited_length(model.dim, model.W_norm, float(np.linalg.norm(model.key_bias))), reach)
-
-
-def token_sizes(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> tuple[float, ...]:
-    """The same; a head that takes the mean has no scale, and does so for the longest tokens too. Where the bounds say
-    nothing at that length, also the longest at which they say most: a check that every answer passes is none."""
-    reach = oracle.reach
-    flat = learned.model.W_norm == 0 and not np.any(learned.model.key_bias)
-    usual = token_size(learned, reach)
-    lengths = usual * FINER ** -np.arange(DEPTH)
-    X = unit_scale(rng.standard_normal((SAMPLE, SAMPLE, oracle.dim)))
-    said = np.array([vague(oracle, learned, length * X) for length in lengths])
-    best = float(lengths[said <= SHARP * said.min()][0])
-    return (usual, *[reach] * flat, *[best] * bool(said[0] > VAGUE and best < usual))
-
-
-def vague(oracle: Oracle, learned: Predicting, X: np.ndarray) -> float:
-    """How far answers to such sequences may be off, over what their tokens are answered one by one."""
-    alone = np.abs(np.asarray(learned.model(X.reshape(-1, 1, X.shape[2]))))
-    return float(learned.allowed(X, oracle).max() / max(float(alone.max()), np.finfo(float).tiny))
-
-
 def suited_length(dim: int, W: float, key_bias: float) -> float:
-    """Solves `W size^2 + key_bias size = 2` in what Gaussian tokens over `2 sqrt(d)` see of either."""
+    """The token length at which scores differ by a few units, so that the softmax is neither flat nor saturated.
+
+    It solves `W size^2 + key_bias size = 2` in what Gaussian tokens over `2 sqrt(d)` see of either.
+    """
     half = 2 * np.sqrt(dim)
     quadratic, linear = W / half**2, key_bias / half
     return float(4 / (linear + np.sqrt(linear**2 + 8 * quadratic)) if linear + quadratic > 0 else half)
 
 
-EACH_LAYER = 2
-LOOSE = 4.0  # times the square root of a rounding: a head found wrong differs by far more, a right one by far less
+def head_length(head: Attention | Transformer) -> float:
+    """The token length suited to one head."""
+    return suited_length(head.dim, head.W_norm, float(np.linalg.norm(head.key_bias)))
 
 
-def check_vector(oracle: Oracle, learned: LearnedVector, rng: np.random.Generator) -> HeldOut:
-    """`QUERIES` fresh queries, two of each length; `evidence` is the worst answer, if it is too far off."""
-    oracle.stage = "checking on fresh queries"
-    size = layer_token_size(learned, oracle.reach)
-    batches = [size * unit_scale(rng.standard_normal((EACH_LAYER, length, oracle.dim))) for length in LENGTHS]
-    pairs = [
-        (x, got, want) for X in batches for x, got, want in zip(X, oracle(X), np.asarray(learned.model(X)), strict=True)
-    ]
-    largest = max(float(np.abs(got).max()) for _, got, _ in pairs) or 1.0
-    query, got, want = max(pairs, key=lambda pair: float(np.abs(pair[1] - pair[2]).max()))
-    residual = float(np.abs(got - want).max()) / largest
-    allowed = LOOSE * float(np.sqrt(oracle.roundoff))
-    words = f"{QUERIES} fresh queries of 1 to 8 tokens agree to {residual:.1e}"
-    worst = None if residual <= allowed else evidence(query, want, got, allowed * largest)
-    return HeldOut(residual, worst, words, compared=QUERIES)
+# One head, alone or in front of a network that was read too.
+
+VAGUE = 0.1  # of an answer: bounds that allow more say next to nothing
+SHARP_TIMES = 32.0  # times the least that bounds allow at any length: still sharp
+SHORTER_EACH, SHORTENINGS = 4.0, 24  # shorter and shorter tokens to look for better ones
+SAMPLE = 4  # sequences, and tokens in each, on which bounds are compared
 
 
-def evidence(query: np.ndarray, want: np.ndarray, got: np.ndarray, allowed: float) -> Evidence:
-    output = int(np.argmax(np.abs(got - want)))
-    expected = f"expected {want[output]:.9g} within {allowed:.2g} as output {output}"
-    return Evidence("the recovered heads predict fresh answers", query, expected, f"{got[output]:.9g}")
+def check_held_out(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> HeldOut:
+    """Fresh answers against the predictions of a model that says itself how far off they may be."""
+    fresh = read_fresh(oracle, token_sizes(oracle, learned, deepcopy(rng)), rng)
+    allowed = fresh.each(lambda X: learned.allowed(X, oracle))
+    return judged_fresh(fresh, fresh.each(learned.model), allowed, FRESH_HEAD)
 
 
-def layer_token_size(learned: LearnedVector, reach: float) -> float:
-    """The token length at which the scores of the head with the largest ones differ by a few units."""
+def token_sizes(oracle: Oracle, learned: Predicting, rng: np.random.Generator) -> tuple[float, ...]:
+    """The lengths of tokens to check with.
+
+    A head that takes the mean suits any length, and does so for the longest tokens too. Where the bounds say nothing at
+    the usual length, also the longest at which they say most: a check that every answer passes is none.
+    """
+    model, reach = learned.model, oracle.reach
+    flat = model.W_norm == 0 and not np.any(model.key_bias)
+    usual = min(head_length(model), reach)
+    lengths = usual * SHORTER_EACH ** -np.arange(SHORTENINGS)
+    X = unit_scale(rng.standard_normal((SAMPLE, SAMPLE, oracle.dim)))
+    said = np.array([vagueness(oracle, learned, length * X) for length in lengths])
+    best = float(lengths[said <= SHARP_TIMES * said.min()][0])
+    return (usual, *[reach] * flat, *[best] * bool(said[0] > VAGUE and best < usual))
+
+
+def vagueness(oracle: Oracle, learned: Predicting, X: np.ndarray) -> float:
+    """How far answers to such sequences may be off, over what their tokens are answered one by one."""
+    alone = np.abs(np.asarray(learned.model(X.reshape(-1, 1, X.shape[2]))))
+    return float(learned.allowed(X, oracle).max() / max(float(alone.max()), np.finfo(float).tiny))
+
+
+# Heads in vector answers, which come without bounds.
+
+LAYER_LOOSE = 4.0  # times the root of a rounding: a head found wrong is off by far more, a right one by far less
+
+
+def check_held_out_vector(oracle: Oracle, learned: LearnedVector, rng: np.random.Generator) -> HeldOut:
+    """Fresh answers against the predictions, all outputs at once, for tokens that suit the largest W and key bias."""
     W = max(head.W_norm for head in learned.heads)
     key_bias = max(float(np.linalg.norm(head.key_bias)) for head in learned.heads)
-    return min(suited_length(learned.model.dim, W, key_bias), reach)
+    fresh = read_fresh(oracle, (min(suited_length(learned.model.dim, W, key_bias), oracle.reach),), rng)
+    largest = float(np.abs(fresh.got).max()) or 1.0
+    allowed = np.full(len(fresh.got), LAYER_LOOSE * float(np.sqrt(oracle.roundoff)) * largest)
+    return judged_fresh(fresh, fresh.each(learned.model), allowed, FRESH_HEADS)

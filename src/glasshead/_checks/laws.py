@@ -1,65 +1,266 @@
-"""Laws that every attention head obeys, checked with a handful of queries before the expensive ones."""
+"""Laws that boxes of a family obey, as one table, asked with a handful of queries before the expensive ones.
+
+A law is a linear relation between answers. It makes a few sequences out of one, and the answers to them, each times its
+weight, add up to 0, or to what the values that were read before say. Each family picks laws and the sequences to ask
+them of; one class asks, and whoever breaks a law is refused with that law as evidence.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
 import numpy as np
 
-from .._errors import COPIES, MIXED, NOT_HEADS, ONE_TOKEN, ORDER, SAME, Evidence, TargetMismatch
+from .._errors import (
+    ANY_ORDER,
+    ASKED_AGAIN,
+    EVERY_TOKEN_TWICE,
+    HARDLY_APART,
+    MIXED_KEYS,
+    NOT_HEADS,
+    ONE_TOKEN,
+    ONE_TOKEN_LAYER,
+    ONE_TOKEN_SIDE,
+    OPPOSITE_TOKENS,
+    STRAIGHT_RAYS,
+    THREE_COPIES,
+    TWO_COPIES,
+    Evidence,
+    TargetMismatch,
+)
 from .._meters import Interval, ValueMeter, Values
-from .._oracles import Oracle, is_narrow
+from .._oracles import Oracle
 from .._types import Float
+from .held_out import Compared
 from .noise import Unpromised, find_unpromised
 
-LOOSE = 1e-6  # of the values' size: these laws are about what the box is, not about its last digits
+
+@dataclass(frozen=True)
+class Law:
+    """`sequences(s)` makes sequences `(B, M, d)` out of `s (B, N, d)`; their answers times `weights` add up to 0.
+
+    The first weight is 1, and the first sequence is the one that evidence shows.
+    """
+
+    sequences: Callable[[np.ndarray], tuple[np.ndarray, ...]]
+    weights: tuple[float, ...] = (1.0, -1.0)
+
+
+def alone(s: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (s,)
+
+
+def copied(times: int) -> Callable[[np.ndarray], tuple[np.ndarray, ...]]:
+    return lambda s: (np.repeat(s, times, axis=1), s)
+
+
+def reordered(s: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The sequence, and the same with its first token next to its last one."""
+    return s, np.concatenate([s[:, 1:-1], s[:, :1], s[:, -1:]], axis=1)
+
+
+def opposite(s: np.ndarray) -> tuple[np.ndarray, ...]:
+    """For `[x ; z]` the sequences `[z + x ; z]`, `[z - x ; z]`, `[x]` and `[0]`."""
+    x, z = s[:, :1], s[:, 1:]
+    return *(np.concatenate([z + side * x, z], axis=1) for side in (1, -1)), x, 0 * x
+
+
+LAWS = {
+    ASKED_AGAIN: Law(lambda s: (s, s)),
+    ONE_TOKEN: Law(alone, (1.0,)),
+    ONE_TOKEN_LAYER: Law(alone, (1.0,)),
+    ONE_TOKEN_SIDE: Law(alone, (1.0,)),
+    TWO_COPIES: Law(copied(2)),
+    THREE_COPIES: Law(copied(3)),
+    EVERY_TOKEN_TWICE: Law(copied(2)),
+    ANY_ORDER: Law(reordered),
+    STRAIGHT_RAYS: Law(lambda s: (s, -s, 0 * s), (1.0, 1.0, -2.0)),
+    OPPOSITE_TOKENS: Law(opposite, (1.0, -1.0, -1.0, 1.0)),
+    HARDLY_APART: Law(lambda s: (s, s[:, -1:])),
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A law, the sequences `(B, N, d)` it is asked of, what the weighted answers add up to (NaN where nobody knows),
+    and the error of that number."""
+
+    law: str
+    s: Float[np.ndarray, "B N d"]
+    total: np.ndarray | float = 0.0
+    error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Slack:
+    """How far off a law may be, over the size of answers, beyond the promised error of each answer that it weighs.
+
+    Laws are about what the box is, not about its last digits: `loose` is far above those of double precision, and far
+    below what other boxes do. `roundings` of narrower numbers may be more than that.
+    """
+
+    loose: float
+    roundings: float = 0.0
+
+    def allowed(self, oracle: Oracle, size: float, claim: Claim, promise: float | None = None) -> float:
+        """For a law about answers of that size; `promise` is the error of each, unless it is the oracle's."""
+        each = (oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol) if promise is None else promise
+        answers = float(np.abs(LAWS[claim.law].weights).sum())
+        return answers * each + claim.error + (self.loose + self.roundings * oracle.roundoff) * size
+
+
+class Asked:
+    """The answers to sequences `(B, N, d)`. Each is asked once, unless a law is about asking it again."""
+
+    def __init__(self, ask: Callable[[np.ndarray], np.ndarray]):
+        self.ask = ask
+        self.answers: dict[tuple, np.ndarray] = {}
+
+    def remember(self, s: np.ndarray, answers: np.ndarray) -> None:
+        """What the box answered to these sequences before."""
+        self.answers[self.key(s, 0)] = np.asarray(answers)
+
+    @staticmethod
+    def key(s: np.ndarray, turn: int) -> tuple:
+        return s.shape, s.tobytes(), turn
+
+    @property
+    def largest(self) -> float:
+        return max(float(np.abs(answers).max()) for answers in self.answers.values())
+
+    def read(self, *claims: Claim) -> list[Compared]:
+        """Asks what is not known yet, and sets answers beside what the laws make of the others."""
+        asked = [list(self.turns(LAWS[claim.law].sequences(claim.s))) for claim in claims]
+        missing = {self.key(s, turn): s for one in asked for s, turn in one if self.key(s, turn) not in self.answers}
+        for keys in batches(missing):
+            parts = [missing[key] for key in keys]
+            answers = np.asarray(self.ask(np.concatenate(parts)))
+            self.answers |= zip(keys, np.split(answers, len(keys)), strict=True)
+        return [self.compared(claim, one) for claim, one in zip(claims, asked, strict=True)]
+
+    @staticmethod
+    def turns(sequences: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, int]]:
+        """Each with how often the same law has asked for it already."""
+        before: list[np.ndarray] = []
+        for s in sequences:
+            yield s, sum(np.array_equal(s, other) for other in before)
+            before.append(s)
+
+    def compared(self, claim: Claim, sequences: list[tuple[np.ndarray, int]]) -> Compared:
+        got, *others = (self.answers[self.key(s, turn)] for s, turn in sequences)
+        weighted = zip(LAWS[claim.law].weights[1:], others, strict=True)
+        want = claim.total - sum((weight * other for weight, other in weighted), np.zeros(np.shape(got)))
+        return Compared(list(sequences[0][0]), got, np.where(np.isnan(want), got, want))
+
+
+def batches(questions: Iterable[tuple]) -> Iterator[list[tuple]]:
+    """Neighbours of the same shape go to the box together, but none with its own repetition."""
+    batch: list[tuple] = []
+    for key in questions:
+        shape, content, _ = key
+        if batch and (batch[0][0] != shape or any(other[1] == content for other in batch)):
+            yield batch
+            batch = []
+        batch.append(key)
+    if batch:
+        yield batch
+
+
+def refuse_broken(
+    claims: Iterable[Claim],
+    outcomes: Iterable[Compared],
+    allowed: Callable[[Claim], float],
+    what: str,
+    origin: np.ndarray | float = 0.0,
+) -> None:
+    """`TargetMismatch` for the first law that does not hold; queries were seen from `origin`."""
+    for claim, outcome in zip(claims, outcomes, strict=True):
+        evidence = replace(outcome, allowed=allowed(claim)).evidence(claim.law)
+        if evidence is not None:
+            raise TargetMismatch(what, replace(evidence, query=evidence.query + origin))
+
+
+# One head, and heads in vector answers, once their values were read.
+
+HEAD_SLACK = Slack(loose=1e-6)
+LAYER_SLACK = Slack(loose=1e-6, roundings=64.0)
 
 
 def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
+    """A random token of length 1, or of the longest the box allows."""
     token = rng.standard_normal(oracle.dim)
     return token * min(1.0, oracle.reach) / np.linalg.norm(token)
 
 
-def check_laws(
+def check_head_laws(
     oracle: Oracle, values: Values, token: np.ndarray, first: np.ndarray, rng: np.random.Generator
 ) -> Unpromised | None:
-    """Refuse a box that is no head; return the noise if what shows first is noise that the oracle does not promise.
+    """The laws of one head whose values were read; the noise if what shows first is noise that nobody promised.
 
-    `first` is what the box answered to the one-row query `[token]`, before v was read.
+    `first` is what the box answered to the one-row query `[token]` before v was read.
     """
     length = float(np.linalg.norm(token))
     size = abs(values.bias) + float(np.linalg.norm(values.v)) * length
-    predicted = values.bias_error(oracle) + np.sqrt(oracle.dim) * length * values.entry_error(oracle)
-    allowed = 2 * values.promise(oracle, size) + predicted + LOOSE * size
-    row = token[None]
-    other, another = (law_token(oracle, rng) for _ in range(2))
-    one, two, three = row, np.stack([token, token]), np.stack([other, another, token])
-    again = float(values.of(oracle(one[None]))[0])
-    earlier = float(values.of(first[None])[0])
-    if oracle.exact and (earlier != again or is_narrow(oracle)):
-        noise = find_unpromised(oracle, values, one, earlier, again, size)
+    predicted = values.bias_error(oracle) + float(np.sqrt(oracle.dim)) * length * values.entry_error(oracle)
+    one, three = token[None, None], np.stack([*(law_token(oracle, rng) for _ in range(2)), token])[None]
+    asked = Asked(lambda X: values.of(oracle(X)))
+    asked.remember(one, values.of(first[None]))
+    claims = [
+        Claim(ASKED_AGAIN, one),
+        Claim(ONE_TOKEN, one, float(token @ values.v + values.bias), predicted),
+        Claim(TWO_COPIES, one),
+        Claim(ANY_ORDER, three),
+    ]
+    again = asked.read(claims[0])
+    if oracle.exact and (again[0].off[0] > 0 or oracle.narrow):
+        noise = find_unpromised(oracle, values, one[0], float(again[0].got[0]), float(again[0].want[0]), size)
         if noise is not None:
             return noise
-    copies = float(values.of(oracle(two[None]))[0])
-    order, swapped = (float(y) for y in values.of(oracle(np.stack([three, three[[1, 0, 2]]]))))
-    laws = [
-        (SAME, one, earlier, again),
-        (ONE_TOKEN, one, float(token @ values.v + values.bias), again),
-        (COPIES, two, again, copies),
-        (ORDER, three, order, swapped),
-    ]
-    for law, query, expected, got in laws:
-        if abs(expected - got) > allowed:
-            evidence = Evidence(law, query, f"expected {expected:.9g} within {allowed:.2g}", f"{got:.9g}")
-            less = "" if oracle.exact else ", or its answers are less accurate than promised"
-            raise TargetMismatch(f"the box is not a single attention head{less}", evidence)
+    promise = float(values.promise(oracle, size))
+    less = "" if oracle.exact else ", or its answers are less accurate than promised"
+    refuse_broken(
+        claims,
+        again + asked.read(*claims[1:]),
+        partial(HEAD_SLACK.allowed, oracle, size, promise=promise),
+        f"the box is not a single attention head{less}",
+    )
     return None
 
 
-CLEARLY = 1e-4  # of a logit: several heads are hardly ever that close to one, and noise nobody promised often is
-HIDDEN = 1e2  # two random keys both see that much less than usual of a vector once in 15,000
-FEWEST = 3  # keys at one query token: two, and their mixture
+def check_layer_laws(
+    oracle: Oracle, B: np.ndarray, bias: np.ndarray, token: np.ndarray, first: np.ndarray, rng: np.random.Generator
+) -> None:
+    """The laws of several heads in vector answers; `first` is what the box answered to `[token]` before B was read."""
+    other, another = (law_token(oracle, rng) for _ in range(2))
+    one, three = token[None, None], np.stack([other, another, token])[None]
+    size = float(np.abs(bias).max() + np.abs(B).sum(axis=0).max() * np.abs(token).max())
+    # No score is steep enough to tell such tokens apart, and any share but a half would be a residual connection's.
+    near = np.stack([token + np.sqrt(oracle.roundoff) * other, token])[None]
+    nearby = (near[0, 0] - token) @ B
+    asked = Asked(oracle)
+    asked.remember(one, first[None])
+    laws = [
+        Claim(ASKED_AGAIN, one),
+        Claim(ONE_TOKEN_LAYER, one, token @ B + bias),
+        Claim(TWO_COPIES, one),
+        Claim(ANY_ORDER, three),
+    ]
+    half = [Claim(HARDLY_APART, near, nearby / 2, float(np.abs(nearby).max()) / 16)]
+    for claims, slack in ((laws, LAYER_SLACK), (half, replace(LAYER_SLACK, loose=0.0))):
+        allowed = partial(slack.allowed, oracle, size)
+        refuse_broken(claims, asked.read(*claims), allowed, NOT_HEADS)
 
 
-def mix(keys: Float[np.ndarray, "n d"]) -> float:
+# The scores of one head at one query token: the logit of a mixture of keys is the mixture of their logits.
+
+LOOSE_LOGIT = 1e-4  # of a logit: several heads are hardly ever that close to one, and noise nobody promised often is
+HIDDEN_KEY = 1e2  # two random keys both see that much less than usual of a vector once in 15,000
+MIXTURE_KEYS = 3  # keys at one query token: two, and their mixture
+
+
+def mix_third_key(keys: Float[np.ndarray, "n d"]) -> float:
     """Makes the third key the sum of the first two times the number returned, so that it is as long as they are."""
     both = keys[0] + keys[1]
     share = float(np.linalg.norm(keys[:2], axis=1).mean() / np.linalg.norm(both))
@@ -69,13 +270,13 @@ def mix(keys: Float[np.ndarray, "n d"]) -> float:
 
 def check_mixture(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, share: float, logits: Interval) -> None:
     """Refuses a box whose logits for the first three keys, at the token q, no head could have."""
-    s, lo, hi = (end.ravel()[:FEWEST] for end in logits)
+    s, lo, hi = (end.ravel()[:MIXTURE_KEYS] for end in logits)
     least, most = share * (lo[0] + lo[1]), share * (hi[0] + hi[1])
     off = max(lo[2] - most, least - hi[2])
-    allowed = (1 + 2 * share) * rounding(meter, q, keys, s) + CLEARLY * max(1.0, float(np.abs(s).max()))
+    allowed = (1 + 2 * share) * mixture_rounding(meter, q, keys, s) + LOOSE_LOGIT * max(1.0, float(np.abs(s).max()))
     if off > allowed:
         evidence = Evidence(
-            MIXED,
+            MIXED_KEYS,
             np.stack([keys[2] + q, q]),
             f"expected a logit of {share * (s[0] + s[1]):.6g}, from {least - allowed:.6g} to {most + allowed:.6g}",
             f"{s[2]:.6g}",
@@ -84,86 +285,9 @@ def check_mixture(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, share: flo
         raise TargetMismatch(f"the box is not a single attention head, or {less}", evidence)
 
 
-def rounding(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, s: np.ndarray) -> float:
+def mixture_rounding(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, s: np.ndarray) -> float:
     """How far rounding inside the box may move such a logit: as for a key vector that hides from the first two keys."""
     d, length = meter.oracle.dim, float(np.linalg.norm(keys[:2], axis=1).min())
-    size = HIDDEN * np.sqrt(d) * float(np.abs(s[:2]).max()) / length
+    size = HIDDEN_KEY * np.sqrt(d) * float(np.abs(s[:2]).max()) / length
     size += 0.0 if meter.key_bias is None else float(np.linalg.norm(meter.key_bias))
     return 4 * (d + 4) * meter.oracle.roundoff * (length + float(np.linalg.norm(q))) * size
-
-
-LOOSE_LAYER = 1e-6  # of the largest answer: these laws are about what the box is, not about its last digits
-ROUNDINGS = 64  # of narrower numbers than float64, where LOOSE is out of reach
-
-
-def check_layer_laws(
-    oracle: Oracle, B: np.ndarray, bias: np.ndarray, token: np.ndarray, first: np.ndarray, rng
-) -> None:
-    """`first` is what the box answered to `[token]` before B was read."""
-    other, another = (law_token(oracle, rng) for _ in range(2))
-    one, two = token[None], np.stack([token, token])
-    order, swapped = np.stack([other, another, token]), np.stack([another, other, token])
-    again, copies, ordered, exchanged = (oracle(X[None])[0] for X in (one, two, order, swapped))
-    laws = [
-        (SAME, one, first, again),
-        ("one token alone is answered by x.B + bias", one, token @ B + bias, again),
-        (COPIES, two, again, copies),
-        (ORDER, order, ordered, exchanged),
-    ]
-    size = float(np.abs(bias).max() + np.abs(B).sum(axis=0).max() * np.abs(token).max())
-    allowed = max(LOOSE_LAYER, ROUNDINGS * oracle.roundoff) * size
-    for law, query, expected, got in laws:
-        refuse_unless(law, query, expected, got, allowed)
-    # No score is steep enough to tell such tokens apart, and any share but a half would be a residual connection's.
-    near = np.sqrt(oracle.roundoff) * other
-    two_alike = np.stack([token + near, token])
-    nearby, share = (two_alike[0] - token) @ B, ROUNDINGS * oracle.roundoff * size
-    alike = oracle(two_alike[None])[0] - again
-    refuse_unless(
-        "two tokens hardly apart count alike", two_alike, nearby / 2, alike, share + float(np.abs(nearby).max()) / 16
-    )
-
-
-def refuse_unless(law: str, query: np.ndarray, expected: np.ndarray, got: np.ndarray, allowed: float) -> None:
-    """Unless `expected` and `got` are within `allowed` of each other."""
-    if np.abs(expected - got).max() <= allowed:
-        return
-    worst = int(np.argmax(np.abs(expected - got)))
-    wanted = f"expected {expected[worst]:.9g} within {allowed:.2g} as output {worst}"
-    raise TargetMismatch(NOT_HEADS, Evidence(law, query, wanted, f"{got[worst]:.9g}"))
-
-
-LENGTHS = 1.0, 2.0**-10  # of tokens, over the one that laws are tested with
-BROKEN = 1e-6  # of the largest answer
-ERRORS = 8.0  # times the error of an answer
-
-
-def could_be_heads(oracle: Oracle, rng: np.random.Generator) -> bool:
-    """One token is answered by an affine function, copies of it like one, and the order of others does not matter;
-    `[q + z ; q]` less `[q - z ; q]` is z.total."""
-    return all(laws_hold(oracle, length, rng) for length in LENGTHS)
-
-
-def laws_hold(oracle: Oracle, length: float, rng: np.random.Generator) -> bool:
-    x, y, z = (length * law_token(oracle, rng) / 2 for _ in range(3))
-    zero, ahead, back = ask(oracle, [[0 * x], [x], [-x]])
-    copies, one, other = ask(oracle, [[x, x, x], [x, y, z], [y, x, z]])
-    plus, minus, end = ask(oracle, [[z + x, z], [z - x, z], [z]])
-    broken = ahead + back - 2 * zero, copies - ahead, one - other, plus - minus - (ahead - zero)
-    largest = float(np.abs([zero, ahead, back, copies, one, other, plus, minus, end]).max())
-    allowed = BROKEN * largest + ERRORS * (oracle.tolerance + (oracle.rtol + oracle.roundoff) * largest)
-    return bool(np.abs(broken).max() <= allowed)
-
-
-def largest_change(oracle: Oracle, rng: np.random.Generator) -> float:
-    """By how much the answer to three tokens differs from that to the zero token; 0 where rounding would explain it."""
-    X = [[length * law_token(oracle, rng) for _ in range(3)] for length in LENGTHS]
-    zero, *answers = ask(oracle, [[0 * X[0][0]], *X])
-    change, largest = np.abs(np.subtract(answers, zero)), np.maximum(np.abs(answers), abs(zero))
-    allowed = ERRORS * (oracle.tolerance + (oracle.rtol + oracle.roundoff) * largest)
-    return float(np.max(change, where=change > allowed, initial=0.0))
-
-
-def ask(oracle: Oracle, sequences: list[list[np.ndarray]]) -> np.ndarray:
-    """The answers to sequences of any lengths."""
-    return np.array([float(oracle(np.array(sequence)[None])[0]) for sequence in sequences])

@@ -1,6 +1,9 @@
-"""Noise that nobody promised: noticed, and measured.
+"""Noise that nobody promised: noticed, measured, and told from a box that is no head.
 
-Fresh noise answers the same query differently each time. It can be averaged away, so it is measured by repetition.
+Fresh noise answers the same query differently each time. It can be averaged away, so it is measured by repetition. For
+noise that is always the same one looks whether a ray of one-row answers is straight, as a head's is: three points of
+it, evenly spaced, have a second difference of 0. Noise of size X on each makes that `sqrt(6) X` however close the
+points are, whereas a bend fades with the square of the spacing.
 """
 
 from __future__ import annotations
@@ -13,13 +16,14 @@ from scipy.stats import chi2
 
 from .._errors import STRAIGHT_RAYS, BudgetExceeded, Evidence, TargetMismatch
 from .._meters import Values
-from .._oracles import CERTAIN, Oracle, is_narrow
+from .._oracles import CERTAIN, Oracle
 
 REPEATS = 16  # of a short token and of a long one
-SURE = 0.99  # that noise is no larger than the estimate says
-LARGER = 2.5  # standard deviations of 16 answers each differ by that factor by chance once in a thousand times
+NOISE_QUANTILE = 0.99  # that noise is no larger than the estimate says
+LARGER_DEVIATION = 2.5  # standard deviations of 16 answers each differ that much by chance once in a thousand times
 RANDOM = 0.1  # of the answer: whatever is behind noise that strong, dropout say, it is no head with noise on top
-PROBES, ONCE = 12, 3.0  # the mean square of so many roundings over what is expected: with one each it is about 1
+ROUNDED_PROBES = 12  # one-row answers whose roundings are looked at
+ROUNDED_ONCE = 3.0  # their mean square over what one rounding each makes of it, which is about 1
 DRIFTS = 0.3  # mean squared successive differences over the variance: 2 for noise, hardly ever that small
 
 
@@ -49,27 +53,27 @@ def find_unpromised(
     """Fresh noise if the two answers to the same query differ; that of a narrow format if each is rounded once."""
     if abs(earlier - again) > repeatable(oracle, size):
         return Unpromised(values, query, fresh=True)
-    if is_narrow(oracle) and rounded_once(oracle, values):
+    if oracle.narrow and check_rounded_once(oracle, values):
         return Unpromised(values, query, fresh=False)
     return None
 
 
 def repeatable(oracle: Oracle, size: float) -> float:
     """How far two answers of a noise-free box to the same query may differ, in batches of different sizes say."""
-    return (4 if is_narrow(oracle) else 8 * (oracle.dim + 8)) * oracle.roundoff * size
+    return (4 if oracle.narrow else 8 * (oracle.dim + 8)) * oracle.roundoff * size
 
 
-def rounded_once(oracle: Oracle, values: Values) -> bool:
+def check_rounded_once(oracle: Oracle, values: Values) -> bool:
     """Whether one-row answers deviate as little as if each were rounded once."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((PROBES, oracle.dim)) / np.sqrt(oracle.dim) * min(1.0, oracle.reach / 2)
+    X = rng.standard_normal((ROUNDED_PROBES, oracle.dim)) / np.sqrt(oracle.dim) * min(1.0, oracle.reach / 2)
     answers = values.of(oracle(X[:, None]))
     lost = [answers, values.bias, np.linalg.norm(X * values.v, axis=1), X.sum(axis=1) * values.bias / values.step]
     expected = oracle.roundoff**2 / 3 * sum(np.square(part) for part in lost)
-    return float(np.mean((answers - X @ values.v - values.bias) ** 2 / expected)) < ONCE
+    return float(np.mean((answers - X @ values.v - values.bias) ** 2 / expected)) < ROUNDED_ONCE
 
 
-def measure_noise(oracle: Oracle, seen: Unpromised) -> Noise:
+def read_noise(oracle: Oracle, seen: Unpromised) -> Noise:
     """The noise of a short and of a long token along v, asked `REPEATS` times each, or why it is no noise."""
     v, reach = seen.values.v, oracle.reach
     tokens = np.outer([min(1.0, reach / 2), reach], v / np.linalg.norm(v))[:, None]
@@ -77,14 +81,14 @@ def measure_noise(oracle: Oracle, seen: Unpromised) -> Noise:
     answers = np.stack([seen.values.of(oracle(tokens)) for _ in range(REPEATS)])
     refuse_drift(answers[:, 0], seen)
     (short, long), (_, far) = answers.std(axis=0, ddof=1), answers.mean(axis=0)
-    signal, grows = abs(float(far - seen.values.bias)), long > LARGER * short
+    signal, grows = abs(float(far - seen.values.bias)), long > LARGER_DEVIATION * short
     if signal <= CERTAIN * long / np.sqrt(REPEATS) or (grows and long > RANDOM * signal):
         refuse_noise(
             f"the same query is answered differently each time, by {long:.2g} where the answer is {far:.2g}", seen
         )
     if grows:
         return Noise(cautious(short, REPEATS), cautious(long, REPEATS) / abs(float(far)))
-    if short > LARGER * long:  # long answers have too few digits to show it
+    if short > LARGER_DEVIATION * long:  # long answers have too few digits to show it
         return Noise(cautious(short, REPEATS))
     return Noise(cautious(float(np.hypot(short, long) / np.sqrt(2)), 2 * REPEATS - 1))
 
@@ -92,7 +96,7 @@ def measure_noise(oracle: Oracle, seen: Unpromised) -> Noise:
 def cautious(deviation: float, repeats: int) -> float:
     """The largest standard deviation that would still let so many answers scatter so little."""
     free = repeats - 1
-    return float(deviation * np.sqrt(free / chi2.ppf(1 - SURE, free)))
+    return float(deviation * np.sqrt(free / chi2.ppf(1 - NOISE_QUANTILE, free)))
 
 
 def refuse_drift(answers: np.ndarray, seen: Unpromised) -> None:
@@ -106,28 +110,33 @@ def refuse_noise(what: str, seen: Unpromised) -> NoReturn:
     raise TargetMismatch("the box is not a single attention head, or noise hides it", evidence)
 
 
-RAYS = 6
-FAR, CLOSE = 0.25, 2.0**-6  # spacings, of the ray's length
-LONG = 64.0  # the longer rays over the shorter ones
-BEND = 5.0  # a bend would be (FAR / CLOSE)^2 = 256 times rougher far than close
-GROWS = 8.0  # noise that is a share of the answer would be `LONG` times larger on the longer rays
-SAFETY = 3.0  # evenly spread noise has 1.7 times its standard deviation at most, and the estimate is a rough one
+RAYS_ASKED = 6
+FAR_SPACING, CLOSE_SPACING = 0.25, 2.0**-6  # spacings, of the ray's length
+LONG_RAY = 64.0  # the longer rays over the shorter ones
+BEND = 5.0  # a bend would be (FAR_SPACING / CLOSE_SPACING)^2 = 256 times rougher far than close
+GROWS = 8.0  # noise that is a share of the answer would be `LONG_RAY` times larger on the longer rays
+PROMISE_TIMES = 3.0  # evenly spread noise has 1.7 times its standard deviation at most, and the estimate is a rough one
 
 
-def explained(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator) -> TargetMismatch:
-    """The same mismatch, or one that says which promise would let this box pass, if it made none: 3 `RAYS` queries, and
-    5 more where these are not straight."""
+def find_promise(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator) -> TargetMismatch:
+    """The same mismatch, or one that says which promise would let this box pass, if it made none.
+
+    It takes 3 queries for each ray, and 5 more where the rays are not straight.
+    """
     if not oracle.exact or oracle.answers != "value" or mismatch.evidence is None:
         return mismatch
-    long = min(LONG, oracle.reach)
+    long = min(LONG_RAY, oracle.reach)
     try:
-        rays = rng.standard_normal((RAYS, oracle.dim))
+        rays = rng.standard_normal((RAYS_ASKED, oracle.dim))
         rays *= long / np.linalg.norm(rays, axis=1, keepdims=True)
-        ends, close = roughness(oracle, rays, CLOSE)
+        ends, close = read_roughness(oracle, rays, CLOSE_SPACING)
         size = float(np.sqrt(np.mean(ends**2)))
         if close <= 8 * (oracle.dim + 8) * oracle.roundoff * size:
             return mismatch
-        (_, far), (_, short) = roughness(oracle, rays, FAR, ends), roughness(oracle, rays / LONG, FAR)
+        (_, far), (_, short) = (
+            read_roughness(oracle, rays, FAR_SPACING, ends),
+            read_roughness(oracle, rays / LONG_RAY, FAR_SPACING),
+        )
     except BudgetExceeded:
         return mismatch
     if close * BEND < far:
@@ -135,14 +144,14 @@ def explained(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator
     constant = size == 0 or short * GROWS > close
     level = max(short, close) if constant else close / size
     off = f"answers that lie off by about {level:.2g}{' of their size' * (not constant)}"
-    at = f"at lengths {long / LONG:.3g} and {long:.3g}; and {mismatch.evidence}"
-    promise = f"{'tolerance' if constant else 'rtol'}={round_number(SAFETY * level):g}"
+    at = f"at lengths {long / LONG_RAY:.3g} and {long:.3g}; and {mismatch.evidence}"
+    promise = f"{'tolerance' if constant else 'rtol'}={round_number(PROMISE_TIMES * level):g}"
     what = "the box is not a single attention head, or its answers are less accurate than promised"
     evidence = Evidence(STRAIGHT_RAYS, mismatch.evidence.query, "expected second differences of 0", f"{off} {at}")
     return TargetMismatch(f"{what}; then promise {promise} to go on", evidence, mismatch.best)
 
 
-def roughness(
+def read_roughness(
     oracle: Oracle, rays: np.ndarray, spacing: float, ends: np.ndarray | None = None
 ) -> tuple[np.ndarray, float]:
     """The answers at the ends of rays, and the noise that would explain the second differences next to them."""

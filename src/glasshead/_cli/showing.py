@@ -1,7 +1,4 @@
-"""What `glasshead demo` shows of a recovered head: a few digits, the numbers, and pictures of W.
-
-In the terminal a matrix is drawn in coloured half blocks, two rows of entries to a line.
-"""
+"""A matrix in the terminal: coloured half blocks, two rows of entries to a line."""
 
 from __future__ import annotations
 
@@ -75,15 +72,17 @@ def introduce(screen: Console, dim: int) -> None:
     )
 
 
-def head_of(found: Recovery) -> Attention:
-    """The model of a recovery from a box that is one head."""
+def head(found: Recovery) -> Attention:
+    """What the demo recovers: its box is a head."""
     assert isinstance(found.model, Attention)
     return found.model
 
 
 def errors(target: Attention, found: Recovery) -> dict[str, float]:
-    head = head_of(found)
-    return {"error_W": float(np.abs(head.W - target.W).max()), "error_v": float(np.abs(head.v - target.v).max())}
+    return {
+        "error_W": float(np.abs(head(found).W - target.W).max()),
+        "error_v": float(np.abs(head(found).v - target.v).max()),
+    }
 
 
 def numbers(screen: Console, target: Attention, found: Recovery) -> None:
@@ -101,10 +100,10 @@ def digits_table(target: Attention, found: Recovery, width: int) -> Table:
     table.add_column("recovered", no_wrap=True)
     if width >= WIDE:
         table.add_column("off by", justify="right", no_wrap=True)
-    head, last = head_of(found), target.dim - 1
+    last = target.dim - 1
     places: list[Any] = list(dict.fromkeys([(0, 0), (0, last), (last // 2, last // 3), (last, last)]))
-    weights = [(f"W[{i}, {j}]", target.W[i, j], head.W[i, j]) for i, j in places]
-    weights += [(f"v[{i}]", target.v[i], head.v[i]) for i in dict.fromkeys([0, last])]
+    weights = [(f"W[{i}, {j}]", target.W[i, j], head(found).W[i, j]) for i, j in places]
+    weights += [(f"v[{i}]", target.v[i], head(found).v[i]) for i in dict.fromkeys([0, last])]
     for name, true, recovered in weights:
         table.add_row(*[Text(name), *entry(float(true), float(recovered))][: len(table.columns)])
     return table
@@ -120,8 +119,8 @@ def entry(true: float, recovered: float) -> tuple[str, Text, str]:
 def numbers_table(target: Attention, found: Recovery) -> Table:
     off = errors(target, found)
     largest = float(np.abs(target.W).max())
-    same = int(np.sum(head_of(found).v == target.v))
-    distance = float(np.linalg.norm(found.model.W - target.W))
+    same = int(np.sum(head(found).v == target.v))
+    distance = float(np.linalg.norm(head(found).W - target.W))
     table = Table.grid(padding=(0, 3, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(justify="right", style="bold", no_wrap=True)
@@ -141,12 +140,12 @@ def numbers_table(target: Attention, found: Recovery) -> Table:
 
 def panels(target: Attention, found: Recovery) -> list[Panel]:
     W, limit = target.W, float(np.abs(target.W).max())
-    difference = W - found.model.W
+    difference = W - head(found).W
     largest = float(np.abs(difference).max())
     title = (
         "difference: none" if largest == 0 else f"difference, enlarged {limit / largest:.1g} times".replace("e+", "e")
     )
-    return [Panel("true W", W, limit), Panel("recovered W", found.model.W, limit), Panel(title, difference)]
+    return [Panel("true W", W, limit), Panel("recovered W", head(found).W, limit), Panel(title, difference)]
 
 
 def picture(screen: Console, target: Attention, found: Recovery) -> None:

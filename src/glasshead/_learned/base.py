@@ -21,17 +21,19 @@ MEASURED = 0.99
 
 
 @dataclass(frozen=True)
-class Check:
-    """What fresh queries said about a model.
+class HeldOut:
+    """What fresh queries say of a result: all that is decided about it is decided from this.
 
-    `residual` as in `gh.Recovery`; `evidence` is an answer that the model cannot explain, where there was one; `words`
-    for the reason given to the user, `warning` what to warn of. `compared` counts the fresh answers.
+    `residual` as in `gh.Recovery`, None where nothing could be compared; `evidence` where an answer is off by more than
+    is allowed; the check in words; what a user should be warned of; how many numbers an answer has; and how many fresh
+    answers were `compared`.
     """
 
     residual: float | None
     evidence: Evidence | None
     words: str
     warning: str = ""
+    outputs: int = 1
     compared: int = 0
 
     @property
@@ -40,11 +42,7 @@ class Check:
         return 0.0 if self.evidence is not None else 1 - (1 - WRONG) ** self.compared
 
 
-@dataclass(frozen=True)
-class HeldOut(Check):
-    """The check of a model that answers: it always has a residual."""
-
-    residual: float
+UNCHECKED = HeldOut(None, None, "not yet checked")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +60,7 @@ class Learned:
     bound: float | None
     bound_v: float | None
     confidence: float | None
-    check: Check | None = None
+    check: HeldOut | None = None
     needed: str = ""
 
     @property
@@ -79,7 +77,7 @@ class Learned:
         """The oracle to check the model with: the box itself, unless noise has to be made a promise first."""
         return oracle
 
-    def recovery(self, queries: int, check: Check | None, seen: str = "") -> Recovery:
+    def recovery(self, queries: int, check: HeldOut | None, seen: str = "") -> Recovery:
         """What the user gets, after so many queries, if that is what fresh ones said; `seen` is why this family."""
         ranks = self.rank if isinstance(self.rank, tuple) else (self.rank,)
         said = "not yet checked" if check is None else check.words

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._models import Attention, MultiHead
 from .._types import Float
-from .base import HeldOut, Learned
+from .base import Learned
 
 # The share of a key bias outside the columns of W that is none: heads whose answers differ by more are refused. It
 # decides how many parameters are counted, nothing else.
@@ -74,7 +74,6 @@ class LearnedMultiHead(LearnedHeads):
     value_rank: tuple[int, ...] | None = None
     found: str
     accuracy: float | None = None
-    check: HeldOut | None = None
 
     @property
     def words(self) -> str:

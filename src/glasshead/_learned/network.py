@@ -10,7 +10,7 @@ from .._limits import information_limit
 from .._models import FrontHead, Transformer
 from .._oracles import Oracle
 from .._relu import ReluNetwork
-from .base import Check, Learned, Predicting
+from .base import UNCHECKED, HeldOut, Learned, Predicting
 
 LOOSE = 0.45  # the check allows `roundoff ** LOOSE`
 
@@ -47,15 +47,6 @@ class LearnedTransformer(Predicting):
         return information_limit(model.dim, self.rank, key_bias=model.has_key_bias) - model.dim + network
 
 
-@dataclass(frozen=True)
-class FrontCheck(Check):
-    """The check of a head whose network stays a box: sequences that must be answered alike were. An answer has so many
-    `outputs`."""
-
-    outputs: int = 1
-
-
-UNCHECKED = FrontCheck(None, None, "not yet checked")
 NORMS = {"layer": "a LayerNorm", "rms": "an RMSNorm"}
 
 
@@ -77,7 +68,7 @@ class LearnedFront(Learned):
     scale: float
     score_error: float
     bits: int = 1
-    check: FrontCheck = UNCHECKED
+    check: HeldOut = UNCHECKED
 
     @property
     def limit(self) -> int:

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._checks import Unpromised, check_laws, explained, law_token
+from .._checks import Opening, Unpromised, check_head_laws, find_promise, read_opening
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import LearnedHead
 from .._meters import HEADROOM, ValueMeter, Values, outputs_error
-from .._oracles import Oracle, is_narrow
+from .._oracles import Oracle
 from .._schemes import Measured, full, read_W
 from .frames import find_frames
 from .noise import learn_from_noise
@@ -28,19 +28,20 @@ SECOND = 20
 
 
 def learn_attention(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
 ) -> LearnedHead:
     """Recover one head, or say why not: about as many queries as it has free parameters, and some forty more.
 
     Answers may be less accurate than promised: where the same query is answered differently, or answers are rounded to
     a narrow format, the result is an average with an interval for its error.
     """
-    narrow = is_narrow(oracle)
+    narrow = oracle.narrow
     try:
-        found = learn_as_promised(oracle, rng, rank, accuracy)
+        found = learn_as_promised(oracle, rng, rank, accuracy, opening)
     except TargetMismatch as mismatch:
-        reason = explained(oracle, mismatch, rng)
-        if narrow or not is_narrow(oracle):
+        reason = find_promise(oracle, mismatch, rng)
+        if narrow or not oracle.narrow:
+            reason.known = mismatch.known
             raise reason from None
         found = None
     if found is None:  # in few dimensions it takes the answers up to here to recognise their format
@@ -51,23 +52,24 @@ def learn_attention(
 
 
 def learn_as_promised(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
 ) -> LearnedHead | Unpromised:
     """One head from answers that are as accurate as the oracle promises, or the noise that shows them not to be."""
     known: dict = {}
     try:
         oracle.stage = "reading v"
-        token = law_token(oracle, rng)
-        values, v, bias, first = read_values(oracle, token)
+        opening = opening or read_opening(oracle, rng)
+        values, v = read_values(oracle, opening)
+        bias = opening.zero
         known |= {"v": v, "bias": bias}
         oracle.stage = "checking that it is a head"
-        noise = check_laws(oracle, values, token, first, rng)
+        noise = check_head_laws(oracle, values, opening.token, opening.first, rng)
         if noise is not None:
             return noise
         meter = find_frames(oracle, values, rng, known)
         oracle.stage = "reading W"
         meter, found = read_scores(meter, rng, rank, accuracy)
-    except BudgetExceeded as error:
+    except (BudgetExceeded, TargetMismatch) as error:
         error.known = known | error.known
         raise
     head = found.head(v, meter.key_bias, bias)
@@ -98,12 +100,11 @@ def read_scores(
         raise
 
 
-def read_values(oracle: Oracle, token: np.ndarray) -> tuple[Values, np.ndarray, np.ndarray, np.ndarray]:
-    """`Values`, all of v and bias (where there are several outputs), and the answer to `[token]`: d + 2 queries."""
-    d = oracle.dim
-    zero, first = (np.asarray(y) for y in oracle(np.stack([np.zeros((1, d)), token[None]])))
+def read_values(oracle: Oracle, opening: Opening) -> tuple[Values, np.ndarray]:
+    """`Values`, and v for all outputs where there are several: d queries, one long token per coordinate."""
+    zero, first = opening.zero, opening.first
     step = value_step(oracle, float(np.abs(zero).max()), float(np.abs(first - zero).max()))
-    answers = oracle((step * np.eye(d))[:, None])
+    answers = oracle((step * np.eye(oracle.dim))[:, None])
     v = (answers - zero) / step
     size = float(np.abs(zero).max())
     noise = 2 * ((oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol) + 4 * oracle.roundoff * size) / step
@@ -112,7 +113,7 @@ def read_values(oracle: Oracle, token: np.ndarray) -> tuple[Values, np.ndarray, 
     readout = None if v.ndim == 1 else np.linalg.svd(v, full_matrices=False)[2][0]
     scalar = (v, zero) if readout is None else (v @ readout, zero @ readout)
     values = Values(scalar[0], float(scalar[1]), step, readout)
-    return values if oracle.exact else read_along_itself(oracle, values), v, zero, first
+    return values if oracle.exact else read_along_itself(oracle, values), v
 
 
 def read_along_itself(oracle: Oracle, values: Values) -> Values:

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import brentq
 
-from .._checks import FEWEST, check_mixture, mix
-from .._meters import Frame, Interval, ValueMeter, Values, cone, largest_product, orthonormal, split, squeezed
+from .._checks import MIXTURE_KEYS, check_mixture, mix_third_key
+from .._meters import Frame, Interval, ValueMeter, Values, cone, largest_product, lever, orthonormal_frame, squeezed
 from .._oracles import Oracle
 from .key_bias import SCORE, check_key_bias, find_key_bias, find_scale_or_refuse, pilots_for
 
@@ -46,10 +46,10 @@ def find_frames_without_bias(meter: ValueMeter, rng: np.random.Generator, alone:
     Whether it is one head that answers `alone` is looked at on the way.
     """
     oracle = meter.oracle
-    meter = replace(meter, queries=orthonormal(oracle.dim, rng) if oracle.exact else leaning_queries(meter, rng))
+    meter = replace(meter, queries=orthonormal_frame(oracle.dim, rng) if oracle.exact else leaning_queries(meter, rng))
 
     def at(product: float) -> ValueMeter:
-        return meter.at(*split(product, oracle, meter.values))
+        return meter.at(*lever(product, oracle, meter.values))
 
     def pilot(product: float, count: int):
         return read_pilots(at(product), count, rng, alone)
@@ -105,14 +105,14 @@ def read_pilots(meter: ValueMeter, count: int, rng: np.random.Generator, alone: 
 
     Where there are enough, and one head should answer `alone`, three of them are for telling whether it does.
     """
-    chosen, law = rng.integers(len(meter.keys), size=count), alone and count >= FEWEST
+    chosen, law = rng.integers(len(meter.keys), size=count), alone and count >= MIXTURE_KEYS
     if law:
         chosen[1] = (chosen[0] + 1) % len(meter.keys)
     a = meter.rho * meter.keys.vectors[chosen]
     q = meter.kappa * meter.queries.vectors[rng.integers(len(meter.queries), size=count)]
     share = 0.0
     if law:
-        q[1:FEWEST], share = q[0], mix(a)
+        q[1:MIXTURE_KEYS], share = q[0], mix_third_key(a)
     s, lo, hi = logits = meter.read(q, a[:, None])
     if law:
         check_mixture(meter, q[0], a, share, logits)

@@ -6,8 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._checks import FEWEST, check_mixture, mix
-from .._meters import PILOTS, TARGET, AlwaysSaturated, Frame, Pilot, Scores, ValueMeter, cone, find_scale
+from .._checks import MIXTURE_KEYS, check_mixture, mix_third_key
+from .._meters import (
+    FINE_PILOTS,
+    TARGET_LOGIT,
+    AlwaysSaturated,
+    Frame,
+    Pilot,
+    Scores,
+    ValueMeter,
+    cone,
+    find_logit_scale,
+)
 
 DETECTIONS = 2  # keys that look for a bias, where only rounding could hide it
 HIDES = 1e3  # both see less than 1/HIDES of a typical share of the bias once in a million times
@@ -42,7 +52,7 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = Tru
 
     def pilot(rho: float, count: int):
         chosen = rho * keys.vectors[rng.permutation(len(keys))[:count]]
-        share = mix(chosen) if alone and len(chosen) >= FEWEST else 0.0
+        share = mix_third_key(chosen) if alone and len(chosen) >= MIXTURE_KEYS else 0.0
         interval = meter.read(zero, chosen[None])
         if share:
             check_mixture(meter, zero[0], chosen, share, interval)
@@ -87,10 +97,10 @@ def pilots_for(keys: Frame) -> int:
 
 
 def find_scale_or_refuse(
-    meter: ValueMeter, pilot: Pilot, cap: float, target: float = TARGET, pilots: int = PILOTS
+    meter: ValueMeter, pilot: Pilot, cap: float, target: float = TARGET_LOGIT, pilots: int = FINE_PILOTS
 ) -> float:
     """The scale at which pilot logits are near `target`; refuses a box whose weights are 0 or 1 at any scale."""
     try:
-        return find_scale(pilot, 1.0, cap, meter.oracle.roundoff, meter.saturated, target, pilots)
+        return find_logit_scale(pilot, 1.0, cap, meter.oracle.roundoff, meter.saturated, target, pilots)
     except AlwaysSaturated:
         meter.refuse_saturation(np.zeros(meter.oracle.dim), meter.keys.vectors[0])

@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 
-from .._checks import Noise, Unpromised, measure_noise, refuse_noise
+from .._checks import Noise, Unpromised, read_noise, refuse_noise
 from .._errors import NotIdentifiable
 from .._learned import LearnedHead, Sampled
 from .._limits import information_limit
 from .._models import Attention
-from .._oracles import CERTAIN, Averaged, Narrow, Oracle, is_narrow
+from .._oracles import CERTAIN, Averaged, Narrow, Oracle
 from .key_bias import SCORE
 from .passes import (
     LearnAsPromised,
@@ -45,11 +45,11 @@ def learn_from_noise(
     accuracy: float | None,
 ) -> LearnedHead:
     """One head from answers with noise that was not promised, by a learner for answers with a promise."""
-    quiet = Narrow(oracle) if is_narrow(oracle) else oracle
+    quiet = Narrow(oracle) if oracle.narrow else oracle
     if isinstance(quiet, Narrow) and not seen.fresh:
         found = learn_from_narrow(learn, quiet, rng, rank, accuracy)
     else:
-        found = learn_from_fresh_noise(learn, quiet, measure_noise(quiet, seen), rng, rank, accuracy)
+        found = learn_from_fresh_noise(learn, quiet, read_noise(quiet, seen), rng, rank, accuracy)
     if isinstance(found, Unpromised):
         refuse_noise("noise that was not there when it was measured", found)
     return found

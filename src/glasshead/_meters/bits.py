@@ -1,22 +1,24 @@
-"""Bisection side by side: every unknown asks one yes-or-no question per round, all of them in one batch."""
+"""Bisection side by side: every unknown asks one yes-or-no question per round, all of them in one batch.
+
+A score is compared with a threshold by two tokens, `[rho u + kappa q ; kappa q]`: their lengths set the logit at which
+the answer changes its sign, and how well they do is what an answer proves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from .._oracles import Oracle
 from .._types import Float
-from .frame import pairs
-from .meter import Scores
+from .halfspace import Halfspace, value_rounding
 
 # `above(which, thresholds)`: is each of the unknowns with these indices above its threshold?
 Above = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-PATIENCE = 6  # answers that all point one way before the end of the range itself is asked about
-FARTHEST = 2.0**200  # times the range expected: what lies beyond that is no number
+ALIKE_ANSWERS = 6  # answers that all point one way before the end of the range itself is asked about
+OUT_OF_RANGE = 2.0**200  # times the range expected: what lies beyond that is no number
 
 
 class Unbounded(Exception):
@@ -46,14 +48,14 @@ def bisect(
         which = np.flatnonzero(wide | unseen)
         if len(which) == 0:
             return np.where(sign > 0, near, -far), np.where(sign > 0, far, -near)
-        at_end = (unseen & (~wide | (asked >= PATIENCE)))[which]
+        at_end = (unseen & (~wide | (asked >= ALIKE_ANSWERS)))[which]
         at = np.where(at_end, far[which], middle[which])
         farther = above(which, sign[which] * at) == (sign[which] > 0)
         near[which] = np.where(farther, at, near[which])
         far[which] = np.where(farther, np.where(at_end, 2 * at, far[which]), at)
         unseen[which] &= farther
         asked += 1
-        if np.any(far > FARTHEST * reach):
+        if np.any(far > OUT_OF_RANGE * reach):
             raise Unbounded(int(np.argmax(far / reach)))
 
 
@@ -73,41 +75,10 @@ def exponents(above: Above, count: int, lowest: int, highest: int) -> np.ndarray
     return least
 
 
-@dataclass(frozen=True)
-class Halfspace:
-    """`v` of norm 1 within `error`; an origin on the plane, `shift` away from zero, up to `offset`."""
-
-    v: np.ndarray
-    error: float
-    origin: np.ndarray
-    offset: float = 0.0
-
-    @property
-    def shift(self) -> float:
-        return float(np.linalg.norm(self.origin))
-
-    @property
-    def bias(self) -> float:
-        return 0.0 - float(self.origin @ self.v)
-
-    @property
-    def bias_error(self) -> float:
-        return self.offset + self.shift * self.error
-
-    def value_error(self, oracle: Oracle, length: np.ndarray | float) -> np.ndarray | float:
-        """By how much the box's `x.v + bias` may be off for tokens of this length, as seen from the origin."""
-        return self.offset + rounding(oracle, length + 2 * self.shift)
-
-
-def rounding(oracle: Oracle, length: np.ndarray | float) -> np.ndarray | float:
-    """How far a dot product of that length with v may be off, once in the box and once in our own arithmetic."""
-    return 2 * (oracle.dim + 8) * oracle.roundoff * length
-
-
-BLOCK_BYTES = 64 * 2**20  # tokens built at a time; a round of questions is one request unless it needs more
+ROUND_BYTES = 64 * 2**20  # tokens built at a time; a round of questions is one request unless it needs more
 STEEPEST = 4.0  # the largest logit asked about: beyond it the ratio is too close to 0 or 1 to be set precisely
 PULL = 1.0  # the largest logit that the key bias alone may give to a key
-NEWTON = 12
+NEWTON_STEPS = 12
 
 
 def outweighs(oracle: Oracle, v: np.ndarray, keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -116,7 +87,7 @@ def outweighs(oracle: Oracle, v: np.ndarray, keys: np.ndarray, queries: np.ndarr
     return yes == (keys @ v > 0)
 
 
-def lengths(
+def comparing_lengths(
     tau: np.ndarray, product: float, alpha: np.ndarray, beta: np.ndarray, pull: np.ndarray, longest: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
     """`rho, kappa` such that the answer to `[rho u + kappa q ; kappa q]` says whether `u^T W q` is above `tau`.
@@ -133,17 +104,17 @@ def lengths(
     # Both terms grow with P by at least its root, so shrinking it by the square of the excess is enough.
     length = np.sqrt(P) * (key * np.sqrt(1 + np.exp(P * np.abs(tau))) + query)
     root = np.sqrt(P) * np.minimum(1.0, longest / length)
-    stretch = np.sqrt(1 + np.exp(-solve(root**2 * tau, pull * root * key)))
+    stretch = np.sqrt(1 + np.exp(-solve_logit(root**2 * tau, pull * root * key)))
     return root * key * stretch, root * query / stretch
 
 
-def solve(y: np.ndarray, c: np.ndarray) -> np.ndarray:
+def solve_logit(y: np.ndarray, c: np.ndarray) -> np.ndarray:
     """The theta with `theta - c sqrt(1 + exp(-theta)) = y`, for c >= 0.
 
     The left side is concave and increasing, so Newton's method climbs to the root from `y + c` and never passes it.
     """
     theta = y + c
-    for _ in range(NEWTON if np.any(c) else 0):
+    for _ in range(NEWTON_STEPS if np.any(c) else 0):
         decay = np.exp(-theta)
         stretch = np.sqrt(1 + decay)
         theta = theta + (y - theta + c * stretch) / (1 + c * decay / (2 * stretch))
@@ -158,7 +129,7 @@ def logit_range(
     `key` and `query` are the lengths of the two tokens, `alpha` and `-beta` their values.
     """
     ratio = beta / alpha
-    direction = space.error + rounding(oracle, 1.0)
+    direction = space.error + value_rounding(oracle, 1.0)
     above, below = direction * key / alpha, direction * query / beta
     value = space.value_error(oracle, key + 2 * query) / beta
     # The true ratio is this one times (1 +- below +- value) / (1 +- above); a weight itself is right to 8 ulp.
@@ -169,49 +140,3 @@ def logit_range(
         lower = np.log1p(-np.minimum(off, 1.0)) - np.log1p(odds)
         upper = np.log1p(off) - np.log1p(-np.minimum(odds, 1.0))
     return theta + lower, theta + upper
-
-
-FAINT = 2.0**-6  # of 1/sqrt(d): directions that lean less than this to a side of the plane are measured as two
-
-
-@dataclass(frozen=True)
-class Sums:
-    """An `(m, n)` block of scores: entry `at` is a sum of `weight` times the score of `keys[k]` with `queries[q]`."""
-
-    shape: tuple[int, int]
-    at: tuple[np.ndarray, np.ndarray]
-    weight: np.ndarray
-    keys: np.ndarray
-    queries: np.ndarray
-    k: np.ndarray
-    q: np.ndarray
-
-    def add(self, score: np.ndarray, error: np.ndarray) -> Scores:
-        t, halfwidth = np.zeros((2, *self.shape))
-        np.add.at(t, self.at, self.weight * score)
-        np.add.at(halfwidth, self.at, np.abs(self.weight) * error)
-        return Scores(t, t - halfwidth, t + halfwidth)
-
-
-def sums(v: Float[np.ndarray, " d"], B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Sums:
-    """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
-    (m, d), n = B.shape, A.shape[-2]
-    keys, of_key = visible(v, A.reshape(-1, d))
-    queries, of_query = visible(v, B)
-    row = np.arange(n) + (n if A.ndim == 3 else 0) * np.arange(m)[:, None]
-    weight = of_key[row][..., None] * of_query[:, None, None, :]
-    i, j, a, b = np.nonzero(weight)
-    return Sums(
-        (m, n), (i, j), weight[i, j, a, b], keys.reshape(-1, d), queries.reshape(-1, d), 2 * row[i, j] + a, 2 * i + b
-    )
-
-
-def visible(v: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each direction as a sum of one or two that lie clearly on a side of the plane, and the weights of the sum."""
-    sides = np.abs(directions @ v) * np.sqrt(len(v))
-    faint = np.flatnonzero(sides < FAINT * np.linalg.norm(directions, axis=1))
-    parts = np.stack([directions, np.zeros_like(directions)], axis=1)
-    weights = np.tile([1.0, 0.0], (len(directions), 1))
-    if len(faint):
-        parts[faint], weights[faint] = pairs(v, directions[faint], np.random.default_rng(0))
-    return parts, weights

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._linalg import random_rotation
+from .._linalg import mean_zero, random_rotation
 from .._types import Float
 
 
@@ -25,10 +25,10 @@ class Frame:
         return len(self.vectors)
 
 
-NOTHING = Frame(np.empty((0, 0)), np.empty((0, 0)), 1.0)
+NO_FRAME = Frame(np.empty((0, 0)), np.empty((0, 0)), 1.0)
 
 
-def orthonormal(dim: int, rng: np.random.Generator) -> Frame:
+def orthonormal_frame(dim: int, rng: np.random.Generator) -> Frame:
     """A random orthonormal basis. Random, so that no structure of W can conspire with it."""
     Q = random_rotation(dim, rng)
     return Frame(Q, Q.T, 1.0)
@@ -42,11 +42,7 @@ def simplex(axis: Float[np.ndarray, " d"], rng: np.random.Generator) -> Float[np
     d = len(axis)
     if d == 1:
         return np.zeros((1, 1))
-    # A reflection that sends the first unit vector to the diagonal has rows that all lean equally on it.
-    mirror = np.full(d, -1 / np.sqrt(d))
-    mirror[0] += 1
-    reflection = np.eye(d) - 2 * np.outer(mirror, mirror) / (mirror @ mirror)
-    return np.sqrt(d / (d - 1)) * reflection[:, 1:] @ random_rotation(d, rng, axis)[1:]
+    return np.sqrt(d / (d - 1)) * mean_zero(d) @ random_rotation(d, rng, axis)[1:]
 
 
 def cone(axis: Float[np.ndarray, " d"], rng: np.random.Generator, lean: float = np.sqrt(0.5)) -> Frame:
@@ -78,10 +74,11 @@ def squeezed(axis: np.ndarray, along: np.ndarray, factor: float, rng: np.random.
     return Frame(vectors, inverse, base.gain / factor)
 
 
+ALONG = 1e-8  # of a unit vector: a part across v below that has lost half its digits, and any other does as well
 GIVEN_UP = 64.0  # how much signal may be given up to keep keys inside a span that W only nearly fills
 
 
-def pairs(
+def key_pairs(
     v: Float[np.ndarray, " d"], A: Float[np.ndarray, "n d"], rng: np.random.Generator
 ) -> tuple[Float[np.ndarray, "n 2 d"], Float[np.ndarray, "n 2"]]:
     """For each unit vector a in `A` two keys that can be seen whatever a is, and the numbers to combine them with:
@@ -89,7 +86,7 @@ def pairs(
     v = v / np.linalg.norm(v)
     along = A @ v
     f = A - np.outer(along, v)
-    flat = np.linalg.norm(f, axis=1) < 1e-8
+    flat = np.linalg.norm(f, axis=1) < ALONG
     f[flat] = rng.standard_normal((int(flat.sum()), len(v)))
     f -= np.outer(f @ v, v)
     f /= np.linalg.norm(f, axis=1, keepdims=True)
@@ -98,7 +95,9 @@ def pairs(
     return keys, np.stack([along + across, along - across], axis=1) * np.sqrt(0.5)
 
 
-def inside(v: Float[np.ndarray, " d"], Q: Float[np.ndarray, "d r"], rng: np.random.Generator, exact: bool) -> Frame:
+def inside_frame(
+    v: Float[np.ndarray, " d"], Q: Float[np.ndarray, "d r"], rng: np.random.Generator, exact: bool
+) -> Frame:
     """Keys for vectors known to lie in the span of the orthonormal columns of `Q`, exactly or nearly so.
 
     What v has outside that span is seen but scores nothing, so it may light up every key; where much of v lies inside,

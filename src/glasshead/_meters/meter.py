@@ -1,27 +1,19 @@
-"""Errors that many scores share, counted once: those of the bias and of v.
-
-Every score is read against the same bias and the same v, so an adversary who spoils those spoils all scores in one way,
-not each in its own. To first order, with `signal = sigma swing` and `rest = swing - signal`, a logit is off by
-
-    (e - e_0 - q.dv) (1/signal + 1/rest) - key.dv / rest,
-
-where e is the error of its own answer, e_0 that of the bias and dv that of v. The entries of v were read one by one,
-and v once more along its own direction u, all against the same bias: `step dv = P e_v + u e_1 - e_0 (P 1 + u)`, where
-P projects across u.
-"""
+"""What a meter is, and what it hands to a scheme: scores, and how far they may be off, one by one and together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
 
+from .._linalg import spectral_norm
 from .._oracles import Oracle
 from .._types import Float
-from .frame import Frame
+from .frame import Frame, inside_frame, key_pairs
 from .reading import Values
 
 
@@ -83,14 +75,28 @@ class Readings:
 def split_errors(
     oracle: Oracle, values: Values, readings: Readings, alone: np.ndarray, of_signal: np.ndarray, of_swing: np.ndarray
 ) -> Errors:
-    """The errors of readings taken apart. `alone` bounds what an answer itself adds to its signal, `of_signal` and
-    `of_swing` all of their errors with nothing shared; where these say less than the width, that one counts."""
+    """Errors that many scores share, counted once: those of the bias and of v.
+
+    Every logit is read against the same bias and the same v, so an adversary who spoils those spoils all logits in one
+    way, not each in its own. To first order, with `signal = sigma(s) swing` and `rest = swing - signal`, one is off by
+
+        (e - e_0 - q.dv) (1/signal + 1/rest) - key.dv / rest,
+
+    where e is the error of its own answer, e_0 that of the bias and dv that of v. The entries of v were read one by
+    one, and v once more along its own direction u, all against the same bias:
+
+        step dv = P e_v + u e_1 - e_0 (P 1 + u),    P projecting across u.
+
+    `alone` bounds what an answer itself adds to its signal, `of_signal` and `of_swing` all
+    of their errors with nothing shared; where these say less than the width, that one counts.
+    """
     q, keys, shrunk = readings.q, readings.keys, readings.shrunk
     swing, direction = shrunk * (keys @ values.v), values.v / np.linalg.norm(values.v)
     with np.errstate(divide="ignore", invalid="ignore"):
         signal, rest = swing * expit(readings.logits * shrunk), swing * expit(-readings.logits * shrunk)
         both = (1 / signal + 1 / rest) / shrunk
-        first = alone * np.abs(both) + values.rounding(oracle) * lengths(q, keys, both, rest)
+        per_unit = np.linalg.norm(q, axis=1)[:, None] * np.abs(both) + np.linalg.norm(keys, axis=1) / np.abs(rest)
+        first = alone * np.abs(both) + values.rounding(oracle) * per_unit
         second = remainder(signal, of_signal) + remainder(rest, of_signal + of_swing)
         single = first + second / shrunk
         plain = single < readings.width
@@ -116,24 +122,30 @@ def remainder(part: np.ndarray, error: np.ndarray) -> np.ndarray:
         return np.where(least > 0, error**2 / (2 * np.square(least)), np.inf)
 
 
-def lengths(q: np.ndarray, keys: np.ndarray, both: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """What an error of v of unit length does to each logit at most."""
-    return np.linalg.norm(q, axis=1)[:, None] * np.abs(both) + np.linalg.norm(keys, axis=1) / np.abs(rest)
-
-
-def spectral_norm(A: np.ndarray) -> float:
-    gram = A @ A.T if len(A) <= A.shape[1] else A.T @ A
-    return float(np.sqrt(max(0.0, np.linalg.eigvalsh(gram)[-1])))
-
-
 @dataclass(frozen=True)
 class Scores:
-    """Scores `a^T W b`, the interval each is known to lie in, and how far off they are together where that is known."""
+    """Scores `a^T W b` of m columns with n keys, the interval each is known to lie in, and how far off they are
+    together where that is known.
+
+    The intervals leave out two things: `drift`, an error of `W b` that is the same for every b, and `rounding`, which
+    says how far rounding inside the box can have moved a score of unit vectors, given the norm of W.
+    """
 
     t: Float[np.ndarray, "m n"]
     lo: Float[np.ndarray, "m n"]
     hi: Float[np.ndarray, "m n"]
     joint: Errors | None = None
+    drift: float = 0.0
+    rounding: Callable[[float], float] = field(default=lambda W_norm: 0.0)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, columns: slice) -> Scores:
+        joint = self.joint
+        if joint is not None:
+            joint = replace(joint, own=joint.own[columns], shared=joint.shared[:, columns])
+        return replace(self, t=self.t[columns], lo=self.lo[columns], hi=self.hi[columns], joint=joint)
 
     @property
     def halfwidth(self) -> np.ndarray:
@@ -144,88 +156,61 @@ class Scores:
         return self.joint or each_its_own(self.halfwidth)
 
 
-@runtime_checkable
-class Meter(Protocol):
-    """Turns answers into scores. Every scheme works on every meter."""
-
-    @property
-    def oracle(self) -> Oracle: ...
-
-    @property
-    def keys(self) -> Frame:
-        """All directions, as keys that are measured best,"""
-        ...
-
-    @property
-    def queries(self) -> Frame:
-        """and as queries."""
-        ...
-
-    @property
-    def drift(self) -> float:
-        """An error of `W b` that is the same for every b, and is not part of the intervals."""
-        ...
-
-    @property
-    def careful(self) -> int:
-        """Up to how many columns a new one is tested for adding anything, beyond which several go at once."""
-        ...
-
-    @property
-    def batch(self) -> int:
-        """How many scores are best asked for at once."""
-        ...
-
-    def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
-        """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
-        ...
-
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Two keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
-        ...
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
-        ...
-
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> Meter:
-        """The meter at the scale that suits scores like these, known up to `noise`."""
-        ...
-
-    def suited(self, keys: np.ndarray) -> Meter:
-        """The meter at the scale that suits these keys."""
-        ...
-
-    def sharper(self) -> Meter:
-        """The meter at its finest, for a few scores on which a bound on everything else hangs."""
-        ...
-
-    def rounding(self, W_norm: float) -> float:
-        """How much rounding inside the box can move a score of unit vectors, given the size of W."""
-        ...
-
-    def likely(self, noise: float) -> float:
-        """How large a sum of many errors gets that is bounded by `noise`, where no adversary chooses them."""
-        ...
-
-
+GROWTH = 8.0  # the most a scale changes at a time: scores that are all but zero say nothing about the ones to come
 Block = tuple[np.ndarray, np.ndarray]  # query directions and key directions, as `Meter.columns` takes them
 
 
-@runtime_checkable
-class InRounds(Protocol):
-    """A meter that measures several blocks of scores in the rounds of one."""
+class Meter(ABC):
+    """Turns answers into scores. Every scheme works on every meter.
 
-    def blocks(self, blocks: list[Block]) -> list[Scores]: ...
+    `keys` and `queries` span all directions, as keys and as queries that are measured best. `in_rounds` is for a meter
+    that asks thousands of scores in as many rounds of questions as one.
+    """
 
+    keys: Frame
+    queries: Frame
+    in_rounds: ClassVar[bool] = False
 
-def measured_together(meter: Meter, blocks: list[Block]) -> Iterator[Scores]:
-    """The scores of several blocks: side by side where that saves rounds, else one block after the other."""
-    if isinstance(meter, InRounds):
-        return iter(meter.blocks(blocks))
-    return (meter.columns(B, A) if len(B) else nothing(A) for B, A in blocks)
+    @property
+    def dim(self) -> int:
+        """How many coordinates a key direction has."""
+        return len(self.keys)
 
+    @property
+    @abstractmethod
+    def axis(self) -> Float[np.ndarray, " d"] | None:
+        """Keys are seen by their part along this direction; None where all are seen alike."""
 
-def nothing(A: np.ndarray) -> Scores:
-    empty = np.empty((0, A.shape[-2]))
-    return Scores(empty, empty, empty)
+    @abstractmethod
+    def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
+        """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
+
+    def blocks(self, blocks: list[Block]) -> Iterator[Scores]:
+        """The scores of several blocks, one after the other unless rounds can be saved."""
+        return (self.columns(B, A) for B, A in blocks)
+
+    @abstractmethod
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> Meter:
+        """The meter at the scale that suits scores like these, known up to `noise`."""
+
+    def suited(self, keys: np.ndarray) -> Meter:
+        """The meter at the scale that suits these keys."""
+        return self
+
+    def sharper(self) -> Meter:
+        """The meter at its finest, for a few scores on which a bound on everything else hangs."""
+        return self
+
+    @abstractmethod
+    def likely(self, noise: float) -> float:
+        """How large a sum of many errors gets that is bounded by `noise`, where no adversary chooses them."""
+
+    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """A few keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
+        return (A[:, None], np.ones((len(A), 1))) if self.axis is None else key_pairs(self.axis, A, rng)
+
+    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
+        """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
+        if self.axis is None:
+            return Frame(np.ascontiguousarray(Q.T), Q, 1.0)
+        return inside_frame(self.axis, Q, rng, exact)

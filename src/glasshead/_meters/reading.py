@@ -1,12 +1,20 @@
-"""What one-row queries say: `f([x]) = x . v + bias`."""
+"""How an answer is read: v and bias from one token, a logit from two, and how long the tokens should be.
+
+One token alone is answered by `f([x]) = x . v + bias`. Of two, `[k + q ; q]`, the attention weight of the first is
+`sigma(s)` with `s = k . (W q + key_bias)`, and the answer `f([q]) + sigma(s) k.v`: with v known that is an equation for
+the logit s. It is read best where it is about 1, which is a matter of how long the tokens are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
 from .._oracles import Oracle
+from .._types import Float
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,9 @@ class Values:
         """The largest error of an entry of v; that of all of v is at most `sqrt(d)` times as large."""
         largest, d = float(np.abs(self.v).max()), len(self.v)
         each = float(self.promise(oracle, largest * self.step + self.backdrop))
-        entry = (each + self.bias_error(oracle) + rounding(oracle, largest, self.backdrop, self.step)) / self.step
+        entry = (
+            each + self.bias_error(oracle) + one_row_rounding(oracle, largest, self.backdrop, self.step)
+        ) / self.step
         if not self.along:
             return entry
         length = (self.along_error(oracle) + self.bias_error(oracle)) / self.step + self.rounding(oracle)
@@ -69,10 +79,10 @@ class Values:
     def rounding(self, oracle: Oracle) -> float:
         """A bound on what rounding does to v."""
         v_norm = float(np.linalg.norm(self.v))
-        return float(np.sqrt(len(self.v) + 1) * rounding(oracle, v_norm, self.backdrop, self.step) / self.step)
+        return float(np.sqrt(len(self.v) + 1) * one_row_rounding(oracle, v_norm, self.backdrop, self.step) / self.step)
 
 
-def rounding(oracle: Oracle, largest: float, backdrop: float, step: float) -> float:
+def one_row_rounding(oracle: Oracle, largest: float, backdrop: float, step: float) -> float:
     """A dot product of length d errs by at most about d ulp of its terms."""
     return oracle.roundoff * ((oracle.dim + 8) * largest * step + 2 * backdrop)
 
@@ -84,28 +94,157 @@ def outputs_error(oracle: Oracle, v: np.ndarray, bias: np.ndarray, step: float) 
     return float(np.sqrt(v.size) * whole.entry_error(oracle)), whole.bias_error(oracle)
 
 
-RATIO = 2.0**12  # rho / kappa where nothing asks for more: kappa b.v is then no rounding problem
-HEADROOM = 2.0**8  # how far the signal should stand above the bias it is read against
+Interval = tuple[np.ndarray, np.ndarray, np.ndarray]
+LARGEST_LOGIT = 750.0  # beyond this a weight is 0 or 1 in any format
 
 
-def split(product: float, oracle: Oracle, values: Values) -> tuple[float, float]:
-    """`rho, kappa` with the given product, `rho + kappa` within reach, `rho` as long as bias and tolerance ask for."""
-    v_norm = float(np.linalg.norm(values.v))
-    wanted = HEADROOM * abs(values.bias) / v_norm
-    if values.promise(oracle, 0.0) > 0:
-        wanted = np.inf
-    rho = max(np.sqrt(product * RATIO), wanted, oracle.shortest)
-    return fit(rho, product / rho if np.isfinite(rho) else 0.0, product, oracle.reach)
+def logit(signal: np.ndarray, swing: np.ndarray, answer: np.ndarray, spread: np.ndarray) -> tuple[Interval, np.ndarray]:
+    """The logit s of `signal = sigma(s) swing`, its lowest and highest value, and where no weight in [0, 1] fits.
+
+    `swing` is positive; the signal is known within `answer`, the swing within `spread`.
+    """
+    rest = swing - signal
+    impossible = (signal < -answer) | (rest < -(answer + spread))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        s = np.log(np.maximum(signal, 0)) - np.log(np.maximum(rest, 0))
+        lo = np.log(np.maximum(signal - answer, 0)) - np.log(np.maximum(rest + answer + spread, 0))
+        hi = np.log(np.maximum(signal + answer, 0)) - np.log(np.maximum(rest - answer - spread, 0))
+    lo, hi = np.minimum(lo, LARGEST_LOGIT), np.maximum(hi, -LARGEST_LOGIT)
+    return (finite_end(np.clip(s, -LARGEST_LOGIT, LARGEST_LOGIT), lo, hi), lo, hi), impossible
 
 
-def fit(rho: float, kappa: float, product: float, reach: float) -> tuple[float, float]:
-    if rho + kappa <= reach:
-        return rho, kappa
-    if 4 * product >= reach**2:
-        return reach / 2, reach / 2
-    rho = (reach + np.sqrt(reach**2 - 4 * product)) / 2
-    return rho, product / rho
+def finite_end(s: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+    """The estimate, or the finite end of an interval that is open on the side where the estimate ran away to."""
+    s = np.where(np.isinf(lo) & np.isfinite(hi) & (s <= -LARGEST_LOGIT), hi, s)
+    return np.where(np.isinf(hi) & np.isfinite(lo) & (s >= LARGEST_LOGIT), lo, s)
 
 
-def largest_product(oracle: Oracle) -> float:
-    return oracle.reach**2 / 4
+def beyond(interval: Interval, limit: float) -> np.ndarray:
+    """Where a logit is certainly too large to be read well: past `limit`, or too large for the error of the answer."""
+    _, lo, hi = interval
+    open_ended = np.isinf(lo) | np.isinf(hi)
+    return (lo > limit) | (hi < -limit) | open_ended & ((lo > 0) | (hi < 0))
+
+
+def stands_out(interval: Interval) -> np.ndarray:
+    """Where a logit stands out of its error."""
+    s, lo, hi = interval
+    return np.isfinite(lo) & np.isfinite(hi) & (np.abs(s) > 4 * np.maximum(hi - s, s - lo))
+
+
+MAX_REASKS = 20  # rounds of asking saturated logits again, each at a fraction of the scale
+OUTLIER = 2.5  # times sqrt(n): a logit that much less certain than its n neighbours would spoil them, so is asked again
+
+Read = Callable[[np.ndarray, np.ndarray], Interval]  # of query tokens `(m, d)` and key tokens `(m, n, d)`
+Refuse = Callable[[np.ndarray, np.ndarray], NoReturn]  # a query token and a key that saturates however short it is
+
+
+def read_logits(
+    read: Read,
+    refuse: Refuse,
+    q: Float[np.ndarray, "m d"],
+    keys: Float[np.ndarray, "m n d"],
+    saturated: float,
+    guaranteed: bool,
+) -> tuple[Interval, Float[np.ndarray, "m n"]]:
+    """The logits that `read` finds; those beyond `saturated` are asked again with the key shortened, and scaled back.
+
+    Logits are linear in the key, so `s(c k) / c = s(k)`. Where intervals are `guaranteed` every reading holds: a logit
+    lies in all of them, and one much less certain than others is worth another. Also says how much shorter the key was,
+    or 0 where the logit comes from more than one reading.
+    """
+    s, lo, hi = interval = read(q, keys)
+    again = beyond(interval, saturated)
+    if guaranteed:
+        width = hi - lo
+        again |= (width > OUTLIER * np.sqrt(max(16, s.shape[1])) * np.median(width)) & (np.abs(s) > 3)
+    row, col = np.nonzero(again)
+    shrunk, shrink, seen = np.ones_like(s), np.ones(len(row)), s[row, col]
+    for _ in range(MAX_REASKS):
+        if len(row) == 0:
+            return (s, lo, hi), shrunk
+        shrink *= 1.5 / np.clip(np.abs(seen), 3.0, 20 * saturated)
+        reading = read(q[row], (shrink[:, None] * keys[row, col])[:, None])
+        seen, low, high = (end[:, 0] / shrink for end in reading)
+        if guaranteed:
+            low, high = np.maximum(lo[row, col], low), np.minimum(hi[row, col], high)
+        s[row, col], lo[row, col], hi[row, col] = np.clip(seen, low, high), low, high
+        shrunk[row, col] = np.where(s[row, col] == seen, shrink, 0.0)
+        still = beyond(reading, saturated)[:, 0]
+        row, col, shrink, seen = row[still], col[still], shrink[still], reading[0][still, 0]
+    return refuse(q[row[0]], keys[row[0], col[0]])
+
+
+TARGET_LOGIT = 1.0
+COARSE_PILOTS = 2  # pilot scores per step while the order of magnitude is unknown
+FINE_PILOTS = 4  # pilot scores once it is known; the first columns then settle it
+SHORTEST_SCALE = 2.0**-200  # of the first scale tried: no head saturates at tokens that short
+SCALE_STEPS = 64
+
+Pilot = Callable[[float, int], Interval]
+
+
+class AlwaysSaturated(Exception):
+    """The scores do not get smaller however small the scale: whatever this is, its weights are no softmax."""
+
+
+def find_logit_scale(
+    pilot: Pilot,
+    start: float,
+    cap: float,
+    roundoff: float,
+    saturated: float,
+    target: float = TARGET_LOGIT,
+    pilots: int = FINE_PILOTS,
+) -> float:
+    """The scale c <= cap at which the logits `pilot(c, count)` have rms `target`.
+
+    Where nothing shows at any scale that is the scale which bounds the scores best; where scores go from invisible to
+    saturated at once, because the answers say too little, the one between the two.
+    """
+    scale, looks = coarse_scale(pilot, min(start, cap), cap, roundoff**-0.3, saturated, target)
+    for _ in range(SCALE_STEPS):
+        interval = pilot(scale, min(pilots, FINE_PILOTS))
+        size = np.minimum(np.abs(interval[0]).ravel(), saturated)
+        if np.mean(size**2) >= (saturated / 2) ** 2:
+            scale /= saturated
+            continue
+        if pilots > FINE_PILOTS:
+            size = np.append(size, np.minimum(np.abs(pilot(scale, pilots - FINE_PILOTS)[0]), saturated))
+        rms = float(np.sqrt(np.mean(np.append(size / scale, looks) ** 2)))  # per unit of scale
+        return min(cap, target / rms) if np.any(stands_out(interval)) else scale
+    return scale
+
+
+def coarse_scale(
+    pilot: Pilot, scale: float, cap: float, stride: float, saturated: float, target: float
+) -> tuple[float, np.ndarray]:
+    """Strides up or down, well inside the range that a sigmoid shows at once, then halving between too much and too
+    little. Also returns the scores that showed, per unit of scale."""
+    shortest, too_small, too_large = SHORTEST_SCALE * scale, 0.0, np.inf
+    best, best_scale = np.inf, scale
+    for _ in range(SCALE_STEPS):
+        interval = pilot(scale, COARSE_PILOTS)
+        unsure = float((interval[2] - interval[1]).max()) / scale
+        if unsure < best:
+            best, best_scale = unsure, scale
+        if np.any(beyond(interval, saturated)):
+            too_large = min(too_large, scale)
+        elif np.any(stands_out(interval)):
+            size = np.abs(interval[0]).ravel()
+            return min(cap, scale * target / float(size.max())), size / scale
+        elif scale >= cap:
+            return best_scale, np.empty(0)
+        else:
+            too_small = max(too_small, scale)
+        if too_large < 4 * too_small:
+            break
+        if too_small == 0:
+            scale = too_large / stride
+        elif too_large == np.inf:
+            scale = min(cap, too_small * stride)
+        else:
+            scale = float(np.sqrt(too_small * too_large))
+        if scale < shortest:
+            raise AlwaysSaturated
+    return scale, np.empty(0)

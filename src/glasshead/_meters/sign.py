@@ -1,18 +1,26 @@
-"""Scores to be asked about: the tokens that ask whether each is above a threshold, and what the answers prove."""
+"""How yes and no become scores: each is bisected, by tokens that ask whether it is above a threshold.
+
+Seen from an origin on the plane `x.v + bias = 0`, send `[rho u + kappa q ; kappa q]` with u and q on opposite sides of
+the plane: the answer says whether the weight of the first token is above `kappa q.v / (rho u.v)`, up to signs, and that
+is a threshold for `u^T W q`.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from .._errors import Evidence, TargetMismatch
 from .._oracles import Oracle
 from .._types import Float
-from .bits import BLOCK_BYTES, Halfspace, Unbounded, bisect, lengths, logit_range, outweighs, sums
-from .frame import NOTHING, Frame, inside, pairs
-from .meter import Block, Scores
+from .bits import ROUND_BYTES, Unbounded, bisect, comparing_lengths, logit_range, outweighs
+from .frame import NO_FRAME, Frame
+from .halfspace import Halfspace, sums
+from .meter import GROWTH, Block, Meter, Scores
 
 BLUR = 2.0**-6  # of what an answer may be uncertain by at worst: bisecting further than that is not worth it
 
@@ -37,14 +45,14 @@ class Probes:
     def lengths(self, which: np.ndarray, tau: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         alpha, beta, pull = self.alpha[which], self.beta[which], self.pull[which]
         reach = self.meter.oracle.reach / np.maximum(self.key_length[which], self.query_length[which])
-        return lengths(tau, self.meter.product, alpha, beta, pull, reach)
+        return comparing_lengths(tau, self.meter.product, alpha, beta, pull, reach)
 
     def tokens(self, which: np.ndarray, tau: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rho, kappa = (self.side[which] * length for length in self.lengths(which, tau))
         return rho[:, None] * self.keys[self.k[which]], kappa[:, None] * self.queries[self.q[which]]
 
     def above(self, which: np.ndarray, tau: np.ndarray) -> np.ndarray:
-        meter, step = self.meter, max(1, BLOCK_BYTES // (16 * self.meter.oracle.dim))
+        meter, step = self.meter, max(1, ROUND_BYTES // (16 * self.meter.oracle.dim))
         parts = [slice(start, start + step) for start in range(0, len(which), step)]
         yes = [outweighs(meter.oracle, meter.space.v, *self.tokens(which[part], tau[part])) for part in parts]
         return np.concatenate(yes) if yes else np.empty(0, bool)
@@ -93,13 +101,11 @@ class Probes:
         return TargetMismatch(f"the box is not a single attention head{beside}", evidence)
 
 
-RANGE = 3.0  # times the rms of the scores: where bisection starts. Gaussian scores leave it once in 400
+RANGE_RMS = 3.0  # times the rms of the scores: where bisection starts. Gaussian scores leave it once in 400
 LOGIT = 3.0  # what a score at the end of that range is made to give to a key
-FINER = 4  # bits more for a few scores on which a bound hangs
-BATCH = 2**18  # scores asked for at once: the more, the fewer rounds in all
-CAREFUL = 1  # columns known for each that is begun at once: as many again, since one takes as many rounds as many do
-CLEAR = 2.0**10  # how far a value should stand out from its error
-UNLUCKY = 64.0  # times the errors of new scores: what those of earlier columns, combined, may look like
+FINER_BITS = 4  # bits more for a few scores on which a bound hangs
+CLEAR_VALUE = 2.0**10  # how far a value should stand out from its error
+UNLUCKY_BITS = 64.0  # times the errors of new scores: what those of earlier columns, combined, may look like
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class KeyBias:
 
 
 @dataclass(frozen=True)
-class SignMeter:
+class SignMeter(Meter):
     """Measures scores of one head to `bits` bits of `[-reach, reach]`, and as finely where they lie outside.
 
     `oracle` is seen from an origin on the plane where answers change. `side` is the side of it that keys are on if no
@@ -131,7 +137,7 @@ class SignMeter:
     oracle: Oracle
     space: Halfspace
     keys: Frame
-    queries: Frame = NOTHING
+    queries: Frame = NO_FRAME
     bits: int = 40
     exacting: bool = False
     reach: float = 0.0
@@ -139,18 +145,11 @@ class SignMeter:
     key_bias: KeyBias | None = None
     side: int = 1
 
-    @property
-    def drift(self) -> float:
-        """None: what is not known of the key bias is part of the intervals."""
-        return 0.0
+    in_rounds: ClassVar[bool] = True
 
     @property
-    def careful(self) -> int:
-        return CAREFUL
-
-    @property
-    def batch(self) -> int:
-        return BATCH
+    def axis(self) -> np.ndarray:
+        return self.space.v
 
     @property
     def product(self) -> float:
@@ -165,7 +164,7 @@ class SignMeter:
     @property
     def shortest(self) -> float:
         """The shortest token whose value still stands out from the error of the origin."""
-        return CLEAR * float(self.space.value_error(self.oracle, 0.0))
+        return CLEAR_VALUE * float(self.space.value_error(self.oracle, 0.0))
 
     @property
     def freedom(self) -> float:
@@ -184,10 +183,10 @@ class SignMeter:
         """Whether more bits would not say more, because of the error of v and the rounding of the box."""
         return self.width <= BLUR * float(self._typical.blur[0])
 
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> SignMeter:
-        """The meter with the range that suits these scores; it shrinks by `growth` at most."""
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> SignMeter:
+        """The meter with the range that suits these scores; it shrinks by `GROWTH` at most."""
         rms = float(np.sqrt(np.mean(scores**2)))
-        reach = max(RANGE * rms, self.reach / growth)
+        reach = max(RANGE_RMS * rms, self.reach / GROWTH)
         if self.exacting and reach > 0:
             return replace(self, reach=reach, bits=max(1, self.bits + math.ceil(math.log2(reach / self.reach))))
         return replace(self, reach=reach)
@@ -197,24 +196,16 @@ class SignMeter:
         return replace(self, lean=max(self.lean, float(lean.max(initial=0.0))))
 
     def sharper(self) -> SignMeter:
-        return replace(self, bits=self.bits + FINER)
+        return replace(self, bits=self.bits + FINER_BITS)
 
     def likely(self, noise: float) -> float:
-        return UNLUCKY * noise
-
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Two keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
-        return pairs(self.space.v, A, rng)
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
-        return inside(self.space.v, Q, rng, exact)
+        return UNLUCKY_BITS * noise
 
     def rounding(self, W_norm: float) -> float:
         """How much rounding inside the box can move a score `a^T W b` of unit vectors, given the size of W."""
         d, space = self.oracle.dim, self.space
         typical = np.full(1, 1 / np.sqrt(d))
-        rho, kappa = lengths(
+        rho, kappa = comparing_lengths(
             np.zeros(1), self.product, np.maximum(typical, self.lean), typical, np.zeros(1), self.oracle.reach
         )
         bias = 0.0 if self.key_bias is None else float(np.linalg.norm(self.key_bias.vector))
@@ -225,10 +216,10 @@ class SignMeter:
 
     def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
-        return self.blocks([(B, A)])[0]
+        return next(self.blocks([(B, A)]))
 
-    def blocks(self, blocks: list[Block]) -> list[Scores]:
-        """The same for several such blocks, bisected side by side."""
+    def blocks(self, blocks: list[Block]) -> Iterator[Scores]:
+        """The scores of several blocks, bisected side by side; what is unknown of the key bias is in the intervals."""
         parts = [sums(self.space.v, B, A) for B, A in blocks]
         first_key, first_query, first = (
             np.cumsum([0, *map(len, each)])
@@ -242,4 +233,6 @@ class SignMeter:
             np.concatenate([part.q + start for part, start in zip(parts, first_query[:-1], strict=True)]),
         )
         score, error = (np.split(each, first[1:-1]) for each in probes.measure(self.reach, self.width))
-        return [part.add(*seen) for part, *seen in zip(parts, score, error, strict=True)]
+        for part, *seen in zip(parts, score, error, strict=True):
+            t, halfwidth = part.add(*seen)
+            yield Scores(t, t - halfwidth, t + halfwidth, rounding=self.rounding)

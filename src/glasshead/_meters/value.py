@@ -13,24 +13,46 @@ from typing import NoReturn
 import numpy as np
 from scipy.special import expit
 
-from .._errors import WEIGHT, Evidence, TargetMismatch
+from .._errors import WEIGHT_RANGE, Evidence, TargetMismatch
 from .._oracles import Oracle
 from .._types import Float
-from .frame import NOTHING, Frame, inside, pairs
-from .logit import TARGET, Interval, beyond, logit
-from .meter import Errors, Readings, Scores, one_after_the_other, split_errors
-from .reading import Values
+from .frame import NO_FRAME, Frame
+from .meter import GROWTH, Errors, Meter, Readings, Scores, one_after_the_other, split_errors
+from .reading import TARGET_LOGIT, Interval, Values, logit, read_logits
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
-BATCH = 2**15  # scores asked for between two looks at what is known
-CAREFUL = 64  # columns up to which each is tested for adding anything to those before it
-MAX_REASKS = 20  # rounds of asking saturated scores again, each at a fraction of the scale
 GOOD_ENOUGH = 0.8, 1.15
-OUTLIER = 2.5  # times sqrt(n): a score that much less certain than its n neighbours would spoil them, so is asked again
+
+
+RATIO = 2.0**12  # rho / kappa where nothing asks for more: kappa b.v is then no rounding problem
+HEADROOM = 2.0**8  # how far the signal should stand above the bias it is read against
+
+
+def lever(product: float, oracle: Oracle, values: Values) -> tuple[float, float]:
+    """`rho, kappa` with the given product, `rho + kappa` within reach, `rho` as long as bias and tolerance ask for."""
+    v_norm = float(np.linalg.norm(values.v))
+    wanted = HEADROOM * abs(values.bias) / v_norm
+    if values.promise(oracle, 0.0) > 0:
+        wanted = np.inf
+    rho = max(np.sqrt(product * RATIO), wanted, oracle.shortest)
+    return within_reach(rho, product / rho if np.isfinite(rho) else 0.0, product, oracle.reach)
+
+
+def within_reach(rho: float, kappa: float, product: float, reach: float) -> tuple[float, float]:
+    if rho + kappa <= reach:
+        return rho, kappa
+    if 4 * product >= reach**2:
+        return reach / 2, reach / 2
+    rho = (reach + np.sqrt(reach**2 - 4 * product)) / 2
+    return rho, product / rho
+
+
+def largest_product(oracle: Oracle) -> float:
+    return oracle.reach**2 / 4
 
 
 @dataclass(frozen=True)
-class ValueMeter:
+class ValueMeter(Meter):
     """Measures scores of one head through value answers, with key tokens of length `rho` and query tokens of `kappa`.
 
     `keys` and `queries` are the frames in which it measures best; `frame(Q)` is one for a subspace.
@@ -39,7 +61,7 @@ class ValueMeter:
     oracle: Oracle
     values: Values
     keys: Frame
-    queries: Frame = NOTHING
+    queries: Frame = NO_FRAME
     rho: float = 1.0
     kappa: float = 1.0
     key_bias: np.ndarray | None = None
@@ -61,25 +83,21 @@ class ValueMeter:
         return self.key_bias_error / self.kappa
 
     @property
-    def careful(self) -> int:
-        return CAREFUL
+    def axis(self) -> np.ndarray:
+        return self.values.v
 
-    @property
-    def batch(self) -> int:
-        return BATCH
-
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> ValueMeter:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> ValueMeter:
         """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`.
 
-        They grow by `growth` at most: scores that are all but zero say nothing about the ones to come. A scale that is
+        They grow by `GROWTH` at most: scores that are all but zero say nothing about the ones to come. A scale that is
         good enough stays: an error of the key bias cancels better between columns of the same scale.
         """
         rms = self.rho * self.kappa * float(np.sqrt(np.mean(scores**2)))
         if np.linalg.norm(scores) <= np.linalg.norm(noise):
             return self
-        if GOOD_ENOUGH[0] * TARGET <= rms <= GOOD_ENOUGH[1] * TARGET:
+        if GOOD_ENOUGH[0] * TARGET_LOGIT <= rms <= GOOD_ENOUGH[1] * TARGET_LOGIT:
             return self
-        factor = growth if growth * rms < TARGET else TARGET / rms
+        factor = GROWTH if GROWTH * rms < TARGET_LOGIT else TARGET_LOGIT / rms
         return self.at(self.rho, min(self.kappa * factor, max(self.kappa, self.oracle.reach - self.rho)))
 
     def suited(self, keys: np.ndarray) -> ValueMeter:
@@ -90,23 +108,11 @@ class ValueMeter:
         rho = min(self.rho, 1.0 / seen) if seen > 0 else self.rho
         return self.at(rho, min(self.kappa * self.rho / rho, self.oracle.reach - rho))
 
-    def sharper(self) -> ValueMeter:
-        """The same meter: a real number says all it can at once."""
-        return self
-
     def likely(self, noise: float) -> float:
         """Rounding errors are no adversaries: a sum of d of them stays far below its bound. A tolerance may be one."""
         if not self.oracle.exact:
             return noise
         return noise * min(1.0, 4 / np.sqrt(self.oracle.dim))
-
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Two keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
-        return pairs(self.values.v, A, rng)
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        """The keys that measure best where `W b` lies in the span of the columns of `Q`, exactly or nearly so."""
-        return inside(self.values.v, Q, rng, exact)
 
     def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
@@ -124,7 +130,7 @@ class ValueMeter:
             t[part], lo[part], hi[part] = ((end - offset) / scale for end in logits)
             if self.splits and A.ndim == 2:
                 joint.append(self.errors(q, keys, logits, shrunk).over(scale))
-        return Scores(t, lo, hi, one_after_the_other(joint) if joint else None)
+        return Scores(t, lo, hi, one_after_the_other(joint) if joint else None, self.drift, self.rounding)
 
     @property
     def splits(self) -> bool:
@@ -141,30 +147,8 @@ class ValueMeter:
         return split_errors(self.oracle, self.values, readings, self._alone(size, *norms), *self._errors(size, *norms))
 
     def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[Interval, np.ndarray]:
-        """`k.(W q + key_bias)` for query tokens `q (m, d)` and key tokens `k` in `keys (m, n, d)`, with its interval.
-
-        Logits are linear in the key: one that saturates is asked again with the key shortened, and scaled back. Also
-        says how much shorter the key was, or 0 where the logit comes from more than one reading.
-        """
-        s, lo, hi = interval = self.read(q, keys)
-        width = hi - lo
-        outlier = OUTLIER * np.sqrt(max(16, s.shape[1])) * np.median(width)
-        row, col = np.nonzero(beyond(interval, self.saturated) | (width > outlier) & (np.abs(s) > 3))
-        shrunk = np.ones_like(s)
-        shrink, seen = np.ones(len(row)), s[row, col]
-        for _ in range(MAX_REASKS):
-            if len(row) == 0:
-                return (s, lo, hi), shrunk
-            shrink *= 1.5 / np.clip(np.abs(seen), 3.0, 20 * self.saturated)
-            reading = self.read(q[row], (shrink[:, None] * keys[row, col])[:, None])
-            seen, low, high = (end[:, 0] / shrink for end in reading)
-            # Both readings hold, so the logit lies in both intervals.
-            lo[row, col], hi[row, col] = np.maximum(lo[row, col], low), np.minimum(hi[row, col], high)
-            s[row, col] = np.clip(seen, lo[row, col], hi[row, col])
-            shrunk[row, col] = np.where(s[row, col] == seen, shrink, 0.0)
-            still = beyond(reading, self.saturated)[:, 0]
-            row, col, shrink, seen = row[still], col[still], shrink[still], (seen * shrink)[still]
-        return self.refuse_saturation(q[row[0]], keys[row[0], col[0]])
+        """`k.(W q + key_bias)` for query tokens q and key tokens k, with its interval, and how much k was shortened."""
+        return read_logits(self.read, self.refuse_saturation, q, keys, self.saturated, guaranteed=True)
 
     def refuse_saturation(self, q: np.ndarray, key: np.ndarray) -> NoReturn:
         evidence = Evidence(
@@ -211,7 +195,7 @@ class ValueMeter:
     def _refuse(self, impossible, alpha, X) -> NoReturn:
         where = np.flatnonzero(impossible)[0]
         evidence = Evidence(
-            WEIGHT,
+            WEIGHT_RANGE,
             X[where],
             "expected an answer between those of its two tokens",
             f"one that asks for a weight of {alpha.reshape(-1)[where]:.6g}",

@@ -11,7 +11,7 @@ from .._errors import NOT_HEADS, AccuracyUnreachable, Evidence, TargetMismatch
 from .._linalg import svd
 from .._oracles import Oracle
 from .._types import Float
-from .reading import HEADROOM
+from .value import HEADROOM
 
 SILENT = 64  # roundings of a d-dimensional sum, to be safe: a singular value below that is none
 
@@ -38,15 +38,13 @@ class Readout:
         return (answers - (self.bias + last @ self.B)) @ self.outputs
 
 
-def read_rows(oracle: Oracle, token: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The bias, B, and what the box answers to `[token]`: d + 2 queries."""
-    d = oracle.dim
-    bias, first = (np.asarray(y) for y in oracle(np.stack([np.zeros((1, d)), token[None]])))
+def read_rows(oracle: Oracle, bias: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """B from d queries; `bias` is what the box answers to the zero token, `first` what it answers to some unit one."""
     against, signal = float(np.abs(bias).max()), float(np.abs(first - bias).max())
     wanted = 1.0 if against == 0 else HEADROOM * max(1.0, against / signal if signal > 0 else np.inf)
     # A power of two, so that dividing by it rounds nothing.
     step = float(2.0 ** np.floor(np.log2(min(wanted, oracle.reach))))
-    return bias, (oracle((step * np.eye(d))[:, None]) - bias) / step, first
+    return (oracle((step * np.eye(oracle.dim))[:, None]) - bias) / step
 
 
 def seen_outputs(oracle: Oracle, B: np.ndarray, bias: np.ndarray, least: float = 0.0) -> Readout:

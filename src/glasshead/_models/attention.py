@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import softmax
 
-from .._linalg import factored_svd, numerical_rank, softmax
+from .._linalg import factored_svd, numerical_rank
 from .._types import Float
 from .._validate import as_real, check_shape
 
@@ -76,7 +77,7 @@ class Head:
     def weights(self, batch: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, "B N"]:
         """How much each token counts."""
         keys = self.keys_against(np.ascontiguousarray(batch[:, -1]))
-        return softmax(np.einsum("bnd,bd->bn", batch, keys))
+        return softmax(np.einsum("bnd,bd->bn", batch, keys), axis=-1)
 
     def batched(self, X) -> tuple[np.ndarray, bool]:
         """One sequence or a batch of them as a batch, and whether it was one."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
-from .._linalg import softmax
 from .._types import Float
 from .._validate import as_real, check_shape
 from .attention import Attention, plain, with_values
@@ -99,7 +99,7 @@ class MultiHead:
     def weights(self, batch: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, "B H N"]:
         """How much each token counts for each head."""
         keys = self.keys_against(np.ascontiguousarray(batch[:, -1]))
-        return softmax(keys.swapaxes(0, 1) @ batch.swapaxes(1, 2))
+        return softmax(keys.swapaxes(0, 1) @ batch.swapaxes(1, 2), axis=-1)
 
     def __call__(self, X) -> np.ndarray | np.floating:
         batch, single = self.heads[0].batched(X)

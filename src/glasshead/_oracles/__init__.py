@@ -1,4 +1,9 @@
-"""TODO."""
+"""How a box is asked. Every oracle has a dimension, a promise and `__call__`; a wrapper changes one thing about one.
+
+`base`: the two base classes. `box`: oracles around a callable, and how many digits it computes with. `limits`: where a
+query is counted, the budget, progress, and answers kept. `views`: the box on other tokens, or its answers combined.
+`noise`: answers made better by asking again. `straightened`: a known network undone.
+"""
 
 from .base import REACH as REACH
 from .base import Oracle as Oracle
@@ -6,11 +11,9 @@ from .base import Wrapper as Wrapper
 from .box import SignOracle as SignOracle
 from .box import ValueOracle as ValueOracle
 from .box import as_oracle as as_oracle
-from .box import is_narrow as is_narrow
 from .limits import Budgeted as Budgeted
 from .limits import Counted as Counted
 from .limits import Recorded as Recorded
-from .limits import Replayed as Replayed
 from .limits import Watched as Watched
 from .limits import bar as bar
 from .noise import CERTAIN as CERTAIN
@@ -20,7 +23,10 @@ from .noise import Voting as Voting
 from .straightened import Flat as Flat
 from .straightened import Straightened as Straightened
 from .views import Antisymmetric as Antisymmetric
+from .views import Combined as Combined
 from .views import Normalised as Normalised
 from .views import OneNumber as OneNumber
+from .views import OneOutput as OneOutput
 from .views import Scaled as Scaled
 from .views import Translated as Translated
+from .views import Within as Within

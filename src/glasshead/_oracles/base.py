@@ -1,13 +1,15 @@
-"""The black box as a learner sees it: a dimension, a promise, and a way to ask."""
+"""The black box as a learner sees it: a dimension, a promise, and a way to ask; and what a wrapper around one is."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from .._types import Float
 
 REACH = 2.0**40  # the longest token sent to a box that names no max_norm
-HALF, HALF_REACH = 2.0**-11, 2.0**8  # float16 overflows at 65504
+HALF, HALF_REACH = 2.0**-11, 2.0**8  # float16: its roundoff, and tokens whose scores stay far below 65504
 
 
 class Oracle:
@@ -40,30 +42,64 @@ class Oracle:
         return 2.0**-53
 
     @property
+    def narrow(self) -> bool:
+        """Whether the box's numbers have as few digits as those of float16 or bfloat16."""
+        return self.roundoff >= HALF
+
+    @property
     def reach(self) -> float:
         """The longest token to send: what the box allows, and no longer than its numbers bear."""
         reach = HALF_REACH if self.roundoff == HALF else REACH
         return reach if self.max_norm is None else min(reach, self.max_norm * (1 - 2.0**-20))
 
+    @property
+    def box(self) -> Oracle:
+        """The oracle that the user knows, without what a recovery has put around it."""
+        return self
+
     def __call__(self, X: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, " B"] | Float[np.ndarray, "B k"]:
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        promise = {name: getattr(self, name) for name in ("tolerance", "rtol", "flips", "max_norm")}
+        said = "".join(f", {name}={value:g}" for name, value in promise.items() if value)
+        return f"{type(self).__name__}(dim={self.dim}, answers={self.answers!r}{said}, queries={self.queries})"
+
 
 class Wrapper(Oracle):
-    """An oracle around another one: counting, promise and dimension are those of the inner oracle."""
+    """An oracle around another one, with its dimension, its promise and its count.
+
+    A subclass overrides `__call__`, and sets in `__init__` what it promises otherwise.
+    """
 
     def __init__(self, inner: Oracle):
         self.inner = inner
 
-    answers = property(lambda self: self.inner.answers)  # type: ignore[assignment]
-    dim = property(lambda self: self.inner.dim)  # type: ignore[assignment]
-    queries = property(lambda self: self.inner.queries)  # type: ignore[assignment]
-    tolerance = property(lambda self: self.inner.tolerance)  # type: ignore[assignment]
-    rtol = property(lambda self: self.inner.rtol)  # type: ignore[assignment]
-    flips = property(lambda self: self.inner.flips)  # type: ignore[assignment]
-    max_norm = property(lambda self: self.inner.max_norm)  # type: ignore[assignment]
-    roundoff = property(lambda self: self.inner.roundoff)  # type: ignore[assignment]
-    stage = property(lambda self: self.inner.stage, lambda self, what: setattr(self.inner, "stage", what))  # type: ignore
-
-    def __call__(self, X):
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         return self.inner(X)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+
+class Forwarded:
+    """An attribute of a wrapper that is the inner oracle's, unless the wrapper has set one of its own."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __get__(self, wrapper: Wrapper | None, owner: type) -> Any:
+        return self if wrapper is None else getattr(wrapper.inner, self.name)
+
+
+class Shared(Forwarded):
+    """A forwarded attribute that is set on the inner oracle as well."""
+
+    def __set__(self, wrapper: Wrapper, value: Any) -> None:
+        setattr(wrapper.inner, self.name, value)
+
+
+# To a type checker a wrapper has the attributes that `Oracle` declares, and so it has.
+for _name in ("dim", "queries", "answers", "tolerance", "rtol", "flips", "max_norm", "shortest", "roundoff", "box"):
+    setattr(Wrapper, _name, Forwarded(_name))
+setattr(Wrapper, "stage", Shared("stage"))  # noqa: B010

@@ -1,21 +1,21 @@
-"""How many digits a box computes with, read off its answers."""
+"""Oracles around a callable: what is sent and answered is checked and counted, and its digits are looked at."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from .._errors import OracleError
+from .._types import no_type_check
 from .._validate import positive, real, whole
 from .base import Oracle
 
+Answering = Callable[[np.ndarray], ArrayLike]  # what a box is to a user: (B, N, d) tokens to B answers
+
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-
-
-def is_narrow(oracle: Oracle) -> bool:
-    """Whether its answers have no more digits than a half-precision format."""
-    return oracle.roundoff >= ROUNDOFF["float16"]
 
 
 def fits(answers: np.ndarray, name: str) -> bool:
@@ -39,6 +39,7 @@ class Precision:
         self._seen: set[float] = set()
 
     def see(self, answers: np.ndarray) -> None:
+        """Take note of some answers."""
         if answers.dtype.kind == "f":
             self._declared = ROUNDOFF.get(answers.dtype.name, 0.0)
         if not self._possible:
@@ -50,18 +51,29 @@ class Precision:
 
     @property
     def roundoff(self) -> float:
+        """The coarsest of what the box is sent, what it declares, and what all its answers fit in."""
         read = [ROUNDOFF[name] for name in self._possible if len(self._seen) >= self.ENOUGH]
         return max([self._input, self._declared, *read])
 
 
-SMALL = 256  # sequences
+SMALL_REQUEST = 256  # sequences
+ROUNDED_NORM = 1e-12  # of max_norm: what a token of just that length may exceed it by, rounded once here and once there
 CHUNK_BYTES = 32 * 2**20  # what is sent to the box at a time; memory stays bounded however much is asked
 
 
 class BoxOracle(Oracle):
     """What oracles around a callable share. A subclass says with `_checked` which answers it accepts."""
 
-    def __init__(self, f, dim=None, *, max_norm=None, device=None, dtype="float64"):
+    @no_type_check
+    def __init__(
+        self,
+        f: Answering,
+        dim: int | None = None,
+        *,
+        max_norm: float | None = None,
+        device: str | None = None,
+        dtype: DTypeLike = "float64",
+    ):
         if not callable(f):
             raise TypeError(f"expected a callable box, got {type(f).__name__}; wrap it as lambda X: ...")
         dim = getattr(f, "dim", None) if dim is None else dim
@@ -69,8 +81,8 @@ class BoxOracle(Oracle):
             call = f"{type(self).__name__}(f, dim=...)"
             raise ValueError(f"expected dim=, the length of a token: this box does not say; call {call}")
         self.dim = whole(dim, "dim", least=1)
-        if getattr(f, "dim", dim) != dim:
-            raise ValueError(f"expected dim={f.dim}, which the box itself says, got dim={dim}")  # type: ignore[attr-defined]
+        if (says := getattr(f, "dim", dim)) != dim:
+            raise ValueError(f"expected dim={says}, which the box itself says, got dim={dim}")
         self.max_norm = None if max_norm is None else positive(max_norm, "max_norm")
         if device is not None:
             raise ValueError(f"expected device=None, got {device!r}: this version asks boxes through numpy only")
@@ -90,7 +102,8 @@ class BoxOracle(Oracle):
         """The answers to `X` as this oracle hands them on, or an `OracleError`."""
         raise NotImplementedError
 
-    def __call__(self, X):
+    @no_type_check
+    def __call__(self, X: ArrayLike) -> np.ndarray:
         X = np.asarray(X)
         if X.ndim != 3 or X.shape[2] != self.dim or X.shape[1] < 1:
             raise ValueError(f"expected queries of shape (B, N, {self.dim}) with N >= 1, got {X.shape}")
@@ -106,7 +119,7 @@ class BoxOracle(Oracle):
             return
         largest = float(np.abs(X).max(initial=0.0)) or 1.0  # divided out, so that squares do not overflow
         longest = largest * math.sqrt(np.einsum("bnd,bnd->bn", X / largest, X / largest).max(initial=0.0))
-        if longest > self.max_norm * (1 + 1e-12):
+        if longest > self.max_norm * (1 + ROUNDED_NORM):
             raise ValueError(
                 f"expected tokens no longer than max_norm = {self.max_norm:g}, got one of norm {longest:g}"
             )
@@ -114,7 +127,7 @@ class BoxOracle(Oracle):
     def _ask(self, X: np.ndarray) -> np.ndarray:
         # A box may work in place: small requests, which their sender may want to keep, are copied; large ones are built
         # for the box alone.
-        sent = X.astype(self.dtype, copy=len(X) <= SMALL)
+        sent = X.astype(self.dtype, copy=len(X) <= SMALL_REQUEST)
         self.queries += len(X)
         try:
             answers = np.array(self._f(sent))  # a copy: the box may answer in the same array again
@@ -145,16 +158,17 @@ class ValueOracle(BoxOracle):
     `abs(answer - truth) <= tolerance + rtol * abs(truth)`. Tokens longer than `max_norm` are never sent.
     """
 
+    @no_type_check
     def __init__(
         self,
-        f,
-        dim=None,
+        f: Answering,
+        dim: int | None = None,
         *,
-        tolerance=0.0,
-        rtol=0.0,
-        max_norm=None,
-        device=None,
-        dtype="float64",
+        tolerance: float = 0.0,
+        rtol: float = 0.0,
+        max_norm: float | None = None,
+        device: str | None = None,
+        dtype: DTypeLike = "float64",
     ):
         super().__init__(f, dim, max_norm=max_norm, device=device, dtype=dtype)
         self.tolerance = real(tolerance, "tolerance", "a finite number >= 0", lambda x: x >= 0)
@@ -193,7 +207,17 @@ class SignOracle(BoxOracle):
 
     answers = "sign"
 
-    def __init__(self, f, dim=None, *, max_norm=None, flips=0.0, device=None, dtype="float64"):
+    @no_type_check
+    def __init__(
+        self,
+        f: Answering,
+        dim: int | None = None,
+        *,
+        max_norm: float | None = None,
+        flips: float = 0.0,
+        device: str | None = None,
+        dtype: DTypeLike = "float64",
+    ):
         super().__init__(f, dim, max_norm=max_norm, device=device, dtype=dtype)
         self.flips = real(flips, "flips", f"a probability from 0 to {MOST_FLIPS}", lambda x: 0 <= x <= MOST_FLIPS)
 
@@ -216,7 +240,9 @@ class SignOracle(BoxOracle):
         return answers > 0
 
 
-def as_oracle(oracle) -> Oracle:
+@no_type_check
+def as_oracle(oracle: Oracle | Answering) -> Oracle:
+    """The oracle itself, or one around a `gh` model."""
     if isinstance(oracle, Oracle):
         return oracle
     if hasattr(oracle, "dim") and callable(oracle):

@@ -1,4 +1,4 @@
-"""Counting, a budget and a progress report, each a thin wrapper around any oracle."""
+"""Counting, a budget, a progress report and answers that are kept, each a thin wrapper around any oracle."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ from .base import Oracle, Wrapper
 
 
 class Counted(Wrapper):
-    """Counts what is asked through it, whatever the inner oracle counts."""
+    """Counts what is asked through it, whatever the inner oracle counts: where a recovery begins.
 
-    queries = 0  # type: ignore[assignment]
-    stage = ""  # type: ignore[assignment]  # kept here: the box of a user need not know
+    It keeps the stage as well, which the box of a user need not know.
+    """
 
-    def __call__(self, X):
+    queries = 0
+    stage = ""
+
+    @property
+    def box(self) -> Oracle:
+        return self.inner
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         self.queries += len(X)
         return self.inner(X)
 
@@ -32,7 +39,7 @@ class Budgeted(Wrapper):
         self.budget = budget
         self._start = inner.queries
 
-    def __call__(self, X):
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         spent = self.queries - self._start
         if spent + len(X) > self.budget:
             raise BudgetExceeded(
@@ -52,42 +59,14 @@ class Watched(Wrapper):
         self._report = report
         self._start = inner.queries
 
-    def __call__(self, X):
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         answers = self.inner(X)
         done = self.queries - self._start
         self._report(done, max(self.planned, done), self.stage)
         return answers
 
 
-FEW = 8  # queries among which some may have been asked before
-
-
-class Replayed(Wrapper):
-    """Answers a query that was asked before with what was answered then, once."""
-
-    def __init__(self, inner: Oracle):
-        super().__init__(inner)
-        self._before: dict[bytes, np.ndarray] = {}
-        self.shape: tuple[int, ...] | None = None  # of an answer, once there was one
-
-    def remember(self, X: np.ndarray) -> np.ndarray:
-        answers = self.inner(X)
-        self.shape = np.shape(answers)[1:]
-        self._before |= {x.tobytes(): answer for x, answer in zip(X, answers, strict=True)}
-        return answers
-
-    def __call__(self, X):
-        if not self._before or len(X) > FEW:
-            return self.inner(X)
-        answers = [self._before.pop(np.ascontiguousarray(x).tobytes(), None) for x in X]
-        new = [i for i, answer in enumerate(answers) if answer is None]
-        if new:
-            for i, answer in zip(new, self.inner(X[new]), strict=True):
-                answers[i] = answer
-        return np.array(answers)
-
-
-ROOM = 2**23  # numbers, 64 MiB: what is asked first, very long tokens, is what says most about values
+KEPT_NUMBERS = 2**23  # numbers, 64 MiB: what is asked first, very long tokens, is what says most about values
 ROWS = 2  # a sum of heads is learned from one and two tokens
 
 
@@ -96,10 +75,10 @@ class Recorded(Wrapper):
 
     def __init__(self, inner: Oracle):
         super().__init__(inner)
-        self.room = ROOM
+        self.room = KEPT_NUMBERS
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def __call__(self, X):
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         answers = np.asarray(self.inner(X))
         size = X[:, :1].size * ROWS + answers.size
         if X.shape[1] <= ROWS and size <= self.room and len(X):

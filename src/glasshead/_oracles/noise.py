@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from .base import Oracle, Wrapper
-from .box import ROUNDOFF
+from .base import HALF, HALF_REACH, Oracle, Wrapper
 
 CERTAIN = 6.0  # standard deviations: Gaussian noise exceeds them once in 5e8 answers, more than any recovery asks for
-CHUNK_BYTES = 32 * 2**20  # copies of queries made at a time
+COPIES_BYTES = 32 * 2**20  # copies of queries made at a time
 
 
 class Averaged(Wrapper):
@@ -24,20 +23,17 @@ class Averaged(Wrapper):
     mean then promises `CERTAIN` of its own, which is no guarantee but lets a learner decide what it can see.
     """
 
-    tolerance = 0.0  # type: ignore[assignment]
-    rtol = 0.0  # type: ignore[assignment]
-
     def __init__(self, inner: Oracle, repeats: int, noise: float, relative: float = 0.0):
         super().__init__(inner)
         self.repeats = repeats
         self.tolerance = inner.tolerance + CERTAIN * noise / math.sqrt(repeats)
         self.rtol = inner.rtol + CERTAIN * relative / math.sqrt(repeats)
 
-    def __call__(self, X):
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         X = np.asarray(X)
         if len(X) == 0 or self.repeats == 1:
             return self.inner(X)
-        copies = max(1, CHUNK_BYTES // (8 * X.size))
+        copies = max(1, COPIES_BYTES // (8 * X.size))
         total, left = np.zeros(()), self.repeats
         while left:
             now = min(copies, left)
@@ -57,11 +53,9 @@ class Voting(Wrapper):
     `1 / (1 + ((1 - p) / p)^m)` (the gambler's ruin), after `m / (1 - 2p)` votes on average: 12.5 votes at p = 0.1.
     """
 
-    flips = 0.0  # type: ignore[assignment]
-
     def __init__(self, inner: Oracle):
         super().__init__(inner)
-        self.decided = 0
+        self.flips, self.decided = 0.0, 0
         self.odds = (1 - inner.flips) / inner.flips if inner.flips > 0 else math.inf
         self.lead = max(1, math.ceil(-math.log(DOUBT) / math.log(self.odds)))
 
@@ -75,7 +69,7 @@ class Voting(Wrapper):
         """That all answers given so far are right."""
         return (1 - self.doubt) ** self.decided
 
-    def __call__(self, X):
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         ahead, undecided = np.zeros(len(X), int), np.arange(len(X))
         while len(undecided):
             # No fewer votes than are missing can decide, so they go out together.
@@ -86,8 +80,7 @@ class Voting(Wrapper):
         return ahead > 0
 
 
-REACH = 2.0**8  # float16 overflows at 65504
-TINY = 2.0**-25  # half the smallest float16
+SMALLEST_HALF = 2.0**-25  # half the smallest float16
 
 
 class Narrow(Wrapper):
@@ -96,19 +89,14 @@ class Narrow(Wrapper):
     One that computes in the narrow format as well breaks that promise.
     """
 
-    tolerance = 0.0  # type: ignore[assignment]
-    rtol = 0.0  # type: ignore[assignment]
-    roundoff = 2.0**-53  # type: ignore[assignment]
-
     def __init__(self, inner: Oracle):
         super().__init__(inner)
-        self.half = inner.roundoff == ROUNDOFF["float16"]
-        self.name = "float16" if self.half else "bfloat16"
-        self.rtol, self.tolerance = inner.roundoff, TINY if self.half else 0.0
+        half = inner.roundoff == HALF
+        self.name = "float16" if half else "bfloat16"
+        self.rtol, self.tolerance = inner.roundoff, SMALLEST_HALF if half else 0.0
+        if half:
+            self.max_norm = HALF_REACH if inner.max_norm is None else min(inner.max_norm, HALF_REACH)
 
     @property
-    def max_norm(self) -> float | None:  # type: ignore[override]
-        inner = self.inner.max_norm
-        if not self.half:
-            return inner
-        return REACH if inner is None else min(inner, REACH)
+    def roundoff(self) -> float:
+        return 2.0**-53

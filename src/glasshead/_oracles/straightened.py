@@ -12,20 +12,21 @@ import numpy as np
 from scipy.special import expit, logit
 
 from .._errors import NotIdentifiable
+from .._linalg import norms, unit
 from .._models import Network
 from .._types import Float
 from .base import Oracle, Wrapper
 
-INNER = 0.02  # weights below this, or above 1 less this, are better seen with the opposite key
-SAMPLES = 256  # directions that tell how much the network hides of a key
-BLOCK = 2**22  # numbers at a time
+EDGE_WEIGHT = 0.02  # weights below this, or above 1 less this, are better seen with the opposite key
+TRIED_DIRECTIONS = 256  # directions that tell how much the network hides of a key
+BLOCK_NUMBERS = 2**22  # numbers at a time
 FITS = 1e-9  # of the terms that the network adds up
-SAME = 1e-6
-LOST = 1e-4  # a weight that rounding could move by more is lost
-FAR = 256.0  # times the distance at which neurons bend: from there the network is linear but for a small part
-LEAST = 1e-6  # of what the network adds up: keys that show less are too few to matter
+SAME_WEIGHT = 1e-6  # weights from the two keys that differ by less are one
+LOST_WEIGHT = 1e-4  # a weight that rounding could move by more is lost
+FAR_OUT = 256.0  # times the distance at which neurons bend: from there the network is linear but for a small part
+LEAST_SHOWN = 1e-6  # of what the network adds up: keys that show less are too few to matter
 FACTORS = (1 / 8, 8.0, 1 / 64, 64.0, 512.0)  # by which keys are shortened or lengthened where the network is flat
-TRIES = 3
+OTHER_KEYS = 3  # times in a row that keys are lengthened or shortened before a token is given up
 NO_WEIGHT = 2.0  # for a meter to refuse
 
 
@@ -49,20 +50,23 @@ class Straightened(Wrapper):
     def __init__(self, inner: Oracle, network: Network, rng: np.random.Generator, error: float = 0.0):
         super().__init__(inner)
         self.network = network
-        directions = unit(rng.standard_normal((SAMPLES, inner.dim)))
-        self.values = loudest(network, max(1.0, FAR * network.farthest_kink) * directions)
-        self.shortest = FAR * network.farthest_kink
+        directions = unit(rng.standard_normal((TRIED_DIRECTIONS, inner.dim)))
+        self.values = steepest_direction(network, max(1.0, FAR_OUT * network.farthest_kink) * directions)
+        self.shortest = FAR_OUT * network.farthest_kink
         keys = unit(self.values + unit(directions - np.outer(directions @ self.values, self.values)))
         length = max(1.0, self.shortest)
-        shown = [network.steepness(np.zeros_like(keys), sign * length * keys, INNER) / length for sign in (1.0, -1.0)]
+        shown = [
+            network.steepness(np.zeros_like(keys), sign * length * keys, EDGE_WEIGHT) / length for sign in (1.0, -1.0)
+        ]
         # Rounding errs by so much of the terms that the network adds up; a key shows by what is left of them.
-        self._louder = float(1 / np.maximum(np.maximum(*shown).min(), LEAST * network.terms(keys).max()))
+        louder = float(1 / np.maximum(np.maximum(*shown).min(), LEAST_SHOWN * network.terms(keys).max()))
         self._error = inner.roundoff + error
-        self._roundoff = float(self._error * network.terms(keys).max() * self._louder)
+        self._roundoff = float(self._error * network.terms(keys).max() * louder)
+        self.tolerance, self.rtol = louder * inner.tolerance, louder * inner.rtol
 
-    roundoff = property(lambda self: self._roundoff)  # type: ignore[assignment]
-    tolerance = property(lambda self: self._louder * self.inner.tolerance)  # type: ignore[assignment]
-    rtol = property(lambda self: self._louder * self.inner.rtol)  # type: ignore[assignment]
+    @property
+    def roundoff(self) -> float:
+        return self._roundoff
 
     def __call__(self, X: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, " B"]:
         if X.shape[1] == 1:
@@ -73,19 +77,19 @@ class Straightened(Wrapper):
             )
         q = X[:, 1]
         keys = X[:, 0] - q
-        block = max(1, BLOCK // (8 * max(1, len(self.network.w))))
+        block = max(1, BLOCK_NUMBERS // (8 * max(1, len(self.network.w))))
         weights = [self._weights(q[i : i + block], keys[i : i + block]) for i in range(0, len(X), block)]
         alpha = np.concatenate(weights) if weights else np.empty(0)
         return q @ self.values + alpha * (keys @ self.values)
 
-    def _weights(self, q: np.ndarray, keys: np.ndarray, left: int = TRIES) -> np.ndarray:
+    def _weights(self, q: np.ndarray, keys: np.ndarray, left: int = OTHER_KEYS) -> np.ndarray:
         """The attention weight of the first token of `[q + k ; q]`, below 0 or above 1 where no weight fits."""
-        there, back = (self.network.steepness(q, sign * keys, INNER) for sign in (1.0, -1.0))
+        there, back = (self.network.steepness(q, sign * keys, EDGE_WEIGHT) for sign in (1.0, -1.0))
         sign = np.where(there >= back, 1.0, -1.0)
         sent = sign[:, None] * keys
         answers = self.inner(np.stack([q + sent, q], axis=1))
         alpha = self.network.solve(q, sent, answers)
-        small, both_ways = ~(alpha >= INNER), np.minimum(there, back) > 0
+        small, both_ways = ~(alpha >= EDGE_WEIGHT), np.minimum(there, back) > 0
         for i in np.flatnonzero((np.maximum(there, back) == 0) | small & ~both_ways):
             alpha[i] = self._either(q[i], sent[i], answers[i])
         if (small & both_ways).any():
@@ -107,8 +111,8 @@ class Straightened(Wrapper):
         weights = np.full(len(q), np.nan)
         for factor in FACTORS:
             longer = factor * keys
-            shown = np.maximum(*(self.network.steepness(q, sign * longer, INNER) for sign in (1.0, -1.0))) > 0
-            now = np.isnan(weights) & shown & (lengths(longer) + lengths(q) <= (self.max_norm or np.inf))
+            shown = np.maximum(*(self.network.steepness(q, sign * longer, EDGE_WEIGHT) for sign in (1.0, -1.0))) > 0
+            now = np.isnan(weights) & shown & (norms(longer) + norms(q) <= (self.max_norm or np.inf))
             if now.any():
                 alpha = np.clip(self._weights(q[now], longer[now], left - 1), 1e-300, 1 - 2**-53)
                 weights[now] = expit(logit(alpha) / factor)
@@ -119,7 +123,7 @@ class Straightened(Wrapper):
     def _rounded(self, alpha: np.ndarray, q: np.ndarray, keys: np.ndarray, steepness: np.ndarray) -> np.ndarray:
         """Weights beyond 0 or 1 by no more than rounding are 0 or 1."""
         terms = self.network.terms(q) + self.network.terms(keys)
-        slack = np.minimum(64 * self._error * terms / np.maximum(steepness, 1e-300), LOST)
+        slack = np.minimum(64 * self._error * terms / np.maximum(steepness, 1e-300), LOST_WEIGHT)
         inside = np.clip(alpha, 0.0, 1.0)
         return np.where(np.abs(alpha - inside) <= slack, inside, alpha)
 
@@ -140,19 +144,10 @@ class Straightened(Wrapper):
         weights = (alpha[:-1] + share * np.diff(alpha))[fits]
         if len(weights) == 0:
             return NO_WEIGHT
-        return np.nan if (flat & fits).any() or np.ptp(weights) > SAME else float(weights[0])
+        return np.nan if (flat & fits).any() or np.ptp(weights) > SAME_WEIGHT else float(weights[0])
 
 
-def lengths(x: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(x, axis=-1)
-
-
-def unit(x: np.ndarray) -> np.ndarray:
-    norm = np.linalg.norm(x, axis=-1, keepdims=True)
-    return x / np.where(norm > 0, norm, 1.0)
-
-
-def loudest(network: Network, tokens: np.ndarray) -> np.ndarray:
+def steepest_direction(network: Network, tokens: np.ndarray) -> np.ndarray:
     """A unit vector along which the network grows fast: keys that lean towards it all show."""
     length = float(np.linalg.norm(tokens[0]))
     for _ in range(8):

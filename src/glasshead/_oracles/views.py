@@ -1,9 +1,10 @@
-"""A bias-free Transformer as a plain head: half of it cancels."""
+"""A box seen otherwise: other tokens are sent than those that are asked about, or answers are combined."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from .._linalg import mean_zero
 from .._models import Norm
 from .._types import Float
 from .base import Oracle, Wrapper
@@ -16,9 +17,11 @@ class Antisymmetric(Wrapper):
     the plain head with `v = A w`, at twice the tolerance. A difference that is all rounding is 0.
     """
 
-    tolerance = property(lambda self: 2 * self.inner.tolerance)  # type: ignore[assignment]
+    def __init__(self, inner: Oracle):
+        super().__init__(inner)
+        self.tolerance = 2 * inner.tolerance
 
-    def __call__(self, X):
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         there, back = self.inner(X), self.inner(-X)
         rounding = 8 * self.dim * self.roundoff * (np.abs(there) + np.abs(back))
         return np.where(np.abs(there - back) <= rounding, 0.0, there - back)
@@ -29,10 +32,52 @@ class OneNumber(Wrapper):
 
     shape: tuple[int, ...] = ()
 
-    def __call__(self, X):
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         answers = self.inner(X)
         self.shape = np.shape(answers)[1:]
         return np.reshape(answers, len(X))
+
+
+class Combined(Wrapper):
+    """A box that answers `answers @ weights`, and promises for that what it is given as its promise."""
+
+    def __init__(self, inner: Oracle, weights: Float[np.ndarray, " k"], tolerance: float, rtol: float):
+        super().__init__(inner)
+        self.weights, self.tolerance, self.rtol = weights, tolerance, rtol
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(self.inner(X)) @ self.weights
+
+
+class OneOutput(Wrapper):
+    """What one of several outputs has beyond its `bias`, which would drown it.
+
+    It is promised within `tolerance + rtol * |truth|`; rounding of the bias is left to allow for, and of numbers as
+    large as `others`, where the output may consist of nothing else.
+    """
+
+    def __init__(self, inner: Oracle, output: int, bias: float, tolerance: float, rtol: float, others: float = 0.0):
+        super().__init__(inner)
+        self.output, self.bias, self.rtol = output, bias, rtol
+        self.tolerance = tolerance + (self.roundoff + rtol) * abs(bias) + self.roundoff * others
+
+    @property
+    def exact(self) -> bool:
+        return self.inner.exact
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return self.inner(X)[:, self.output] - self.bias
+
+
+class Within(Wrapper):
+    """The box on tokens `E z`, as a box on tokens z of fewer coordinates."""
+
+    def __init__(self, inner: Oracle, E: Float[np.ndarray, "d s"]):
+        super().__init__(inner)
+        self.E, self.dim = E, E.shape[1]
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return self.inner(X @ self.E.T)
 
 
 class Scaled(Wrapper):
@@ -43,7 +88,7 @@ class Scaled(Wrapper):
         super().__init__(inner)
         self.factor = factor
 
-    def __call__(self, X):
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         return self.inner(self.factor * X)
 
 
@@ -54,17 +99,14 @@ class Translated(Wrapper):
     def __init__(self, inner: Oracle, origin: np.ndarray):
         super().__init__(inner)
         self.origin = origin
+        if inner.max_norm is not None:
+            self.max_norm = inner.max_norm - float(np.linalg.norm(origin))
 
-    @property
-    def max_norm(self) -> float | None:  # type: ignore[override]
-        inner = self.inner.max_norm
-        return None if inner is None else inner - float(np.linalg.norm(self.origin))
-
-    def __call__(self, X):
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         return self.inner(X + self.origin)
 
 
-INNER = 0.95  # of the ball that normalised tokens fill: towards its surface tokens grow without limit
+INSIDE_BALL = 0.95  # of the ball that normalised tokens fill: towards its surface tokens grow without limit
 
 
 class Normalised(Wrapper):
@@ -78,27 +120,16 @@ class Normalised(Wrapper):
         super().__init__(inner)
         self.norm, self.eps_error, d = norm, eps_error, inner.dim
         self.basis: Float[np.ndarray, "d n"] = np.eye(d) if norm.kind == "rms" else mean_zero(d)
+        self.dim = self.basis.shape[1]
 
     @property
-    def dim(self) -> int:  # type: ignore[override]
-        return self.basis.shape[1]
-
-    @property
-    def max_norm(self) -> float:  # type: ignore[override]
+    def max_norm(self) -> float:  # type: ignore[override]  # it follows the reach, which shrinks for a float16 box
         """Token and normalised token are equally long up to `sqrt(eps / (1 - |z|^2 / d))`."""
         d, longest_token = self.inner.dim, self.inner.reach
-        return float(min(INNER * np.sqrt(d), longest_token / np.sqrt(self.norm.eps + longest_token**2 / d)))
+        return float(min(INSIDE_BALL * np.sqrt(d), longest_token / np.sqrt(self.norm.eps + longest_token**2 / d)))
 
     def tokens(self, Z: np.ndarray) -> np.ndarray:
         return self.norm.token(Z @ self.basis.T)
 
-    def __call__(self, Z):
+    def __call__(self, Z: np.ndarray) -> np.ndarray:
         return self.inner(self.tokens(Z))
-
-
-def mean_zero(dim: int) -> Float[np.ndarray, "d n"]:
-    """An orthonormal basis of the vectors whose entries sum to zero: a reflection that swaps e_0 and the diagonal."""
-    mirror = np.full(dim, -1 / np.sqrt(dim))
-    mirror[0] += 1
-    reflection = np.eye(dim) - 2 * np.outer(mirror, mirror) / (mirror @ mirror)
-    return np.ascontiguousarray(reflection[:, 1:])

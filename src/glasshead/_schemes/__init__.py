@@ -1,6 +1,9 @@
-"""TODO."""
+"""Which scores make W. A scheme works on any meter, and hands back W with a bound on its error.
 
-from .full import Measured as Measured
-from .full import full as full
+`columns`: all of W, column by column. `low_rank`: a W of low rank from few of its columns, the rank found on the way.
+"""
+
+from .columns import Measured as Measured
+from .columns import full as full
 from .low_rank import low_rank as low_rank
 from .low_rank import read_W as read_W

@@ -6,9 +6,8 @@ import numpy as np
 
 from .._errors import NotIdentifiable
 from .._models import Attention, MultiHead
-from .._oracles import Oracle, Wrapper, as_oracle
+from .._oracles import Oracle, Within, as_oracle
 from .._recovery import Recovery
-from .._types import Float
 from .._validate import as_real, check_shape
 from .theorem_4_1 import theorem_4_1
 
@@ -36,7 +35,7 @@ def proposition_c_2(oracle, bases) -> Recovery:
     found = [within(oracle, E, h) for h, E in enumerate(bases)]
     pairs = zip(bases, (one.model for one in found if isinstance(one.model, Attention)), strict=True)
     return Recovery(
-        model=MultiHead([Attention(E @ head.W @ E.T, E @ head.v) for E, head in pairs]),
+        model=MultiHead([Attention(E @ head.W @ E.T, E @ head.v) for E, head in pairs]),  # type: ignore[union-attr]
         family="multi-head",
         heads=len(bases),
         rank=tuple(int(one.rank) for one in found),  # type: ignore[arg-type]
@@ -48,19 +47,6 @@ def proposition_c_2(oracle, bases) -> Recovery:
         residual=None,
         reason="Proposition C.2, unchecked: its sum of d_h + d_h^2 queries leaves none for a check of the bases",
     )
-
-
-class Within(Wrapper):
-    """The box on tokens `E z`, as a box on tokens z."""
-
-    def __init__(self, inner: Oracle, E: Float[np.ndarray, "d s"]):
-        super().__init__(inner)
-        self.E = E
-
-    dim = property(lambda self: self.E.shape[1])  # type: ignore[assignment]
-
-    def __call__(self, X):
-        return self.inner(X @ self.E.T)
 
 
 def within(oracle: Oracle, E: np.ndarray, h: int) -> Recovery:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..._checks import holds_for_ordinary_tokens
+from ..._checks import check_ordinary_tokens
 from ..._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
 from ..._limits import Goal
@@ -40,22 +40,31 @@ def learn_any_network(
     """
     goal, known = Goal(rank, accuracy, bits), {}
     try:
-        if norm is None:
-            return learn_front(oracle, rng, goal, known)
-        if norm != "auto":
-            return learn_behind_norm(oracle, norm, 0.0, rng, goal, known)
-        oracle.stage = "looking for a normalisation"
-        found, error = (None, 0.0) if oracle.answers == "sign" else find_norm(oracle, rng)
-        if found is not None:
-            with suppress(NotIdentifiable, TargetMismatch):
-                learned = learn_behind_norm(oracle, found, error, rng, goal, known)
-                if holds_for_ordinary_tokens(oracle, learned.model, rng):
-                    return learned
-            # It only looked like a normalisation.
-        return learn_front(oracle, rng, goal, known)
+        learned = learn_through_norm(oracle, rng, goal, norm, known)
     except BudgetExceeded as error:
         error.known = known | error.known
         raise
+    learned.model.behind = oracle.box  # what the model asks later is no business of this recovery's budget and progress
+    return learned
+
+
+def learn_through_norm(
+    oracle: Oracle, rng: np.random.Generator, goal: Goal, norm: Norm | Literal["auto"] | None, known: dict
+) -> LearnedFront:
+    """The head and what it is behind: the norm that is given, one that is found, or none."""
+    if norm is None:
+        return learn_front(oracle, rng, goal, known)
+    if norm != "auto":
+        return learn_behind_norm(oracle, norm, 0.0, rng, goal, known)
+    oracle.stage = "looking for a normalisation"
+    found, error = (None, 0.0) if oracle.answers == "sign" else find_norm(oracle, rng)
+    if found is not None:
+        with suppress(NotIdentifiable, TargetMismatch):
+            learned = learn_behind_norm(oracle, found, error, rng, goal, known)
+            if check_ordinary_tokens(oracle, learned.model, rng):
+                return learned
+        # It only looked like a normalisation.
+    return learn_front(oracle, rng, goal, known)
 
 
 def learn_front(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) -> LearnedFront:

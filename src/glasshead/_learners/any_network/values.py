@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._checks import check_front_laws, held_out_front, sees_last_token
+from ..._checks import check_front_laws, check_held_out_front, check_last_token
 from ..._errors import TargetMismatch
 from ..._learned import LearnedFront
 from ..._limits import Goal
@@ -18,7 +18,7 @@ from ..._meters import (
     Place,
     Ruler,
     floor,
-    orthonormal,
+    orthonormal_frame,
     read_answer_noise,
     slope_step,
 )
@@ -40,7 +40,7 @@ def learn_from_values(oracle: Oracle, rng: np.random.Generator, goal: Goal, know
     noisy = noise > SHOWS_NOISE * size
     ruler = Ruler(oracle, Copies(noisy), noise, slope_step(noise, size), rng)
     place = Pilots(ruler).find_first()
-    if not sees_last_token(ruler, place):
+    if not check_last_token(ruler, place):
         ruler = ruler.along(OneRow(noisy))
     best: LearnedFront | None = None
     for spread in QUERY_SPREADS:
@@ -76,8 +76,8 @@ def find_place(ruler: Ruler, place: Place, spread: float) -> tuple[Ruler, Place]
 def learn_at_place(ruler: Ruler, place: Place, goal: Goal, known: dict) -> LearnedFront:
     """Key bias and W, checked on fresh queries."""
     oracle, rng = ruler.oracle, ruler.rng
-    keys, queries = orthonormal(oracle.dim, rng), orthonormal(oracle.dim, rng)
+    keys, queries = orthonormal_frame(oracle.dim, rng), orthonormal_frame(oracle.dim, rng)
     distortion = oracle.eps_error if isinstance(oracle, Normalised) else 0.0
     meter = MatchingMeter(oracle, ruler, keys, queries, place.origin, place.rho, place.kappa, distortion=distortion)
     learned = read_front(meter, rng, goal, known, residual=isinstance(ruler.curve, Copies))
-    return replace(learned, check=held_out_front(oracle, learned, rng))
+    return replace(learned, check=check_held_out_front(oracle, learned, rng))

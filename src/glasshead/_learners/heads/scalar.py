@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._checks import checked_heads, could_be_heads, largest_change
+from ..._checks import Opening, check_heads_everywhere, check_sum_laws, read_largest_change
 from ..._errors import GlassheadError, NotConverged, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedMultiHead
 from ..._oracles import Oracle
@@ -17,13 +17,18 @@ ALIKE = "or some of them are too alike, too faint or too different in size to be
 
 
 def learn_sum(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle,
+    rng: np.random.Generator,
+    rank: int | None = None,
+    accuracy: float | None = None,
+    opening: Opening | None = None,
 ) -> LearnedMultiHead:
     """Every head, or the reason why not. One by one takes fewer queries; together takes heads that nothing isolates."""
+    before = opening.known if opening is not None and "v" in opening.known else None
     first: GlassheadError
     try:
-        found = learn_multi_head(oracle, rng, rank, accuracy)
-        check = checked_heads(oracle, found, rng)
+        found = learn_multi_head(oracle, rng, rank, accuracy, before)
+        check = check_heads_everywhere(oracle, found, rng)
         if check.evidence is None:
             return replace(found, check=check)
         first = TargetMismatch(not_heads("or its answers are less accurate than promised", rank), check.evidence, found)
@@ -31,10 +36,10 @@ def learn_sum(
         first = error
     except np.linalg.LinAlgError as error:  # heads that hide each other leave systems that say nothing
         first = NotConverged(f"heads cannot be told apart one by one: {error}")
-    if not could_be_heads(oracle, rng):
+    if not check_sum_laws(oracle, rng):
         raise nearly_cancelled(oracle, first, rng)
     try:
-        return learn_joint(oracle, rng, rank, accuracy)
+        return learn_joint(oracle, rng, rank, accuracy, before)
     except Silent:
         raise first from None
     except (NotConverged, TargetMismatch, np.linalg.LinAlgError) as error:
@@ -48,7 +53,7 @@ def learn_sum(
 
 def nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:
     """The same failure. Only where nothing was seen although there is something, laws are broken by rounding alone."""
-    change = largest_change(oracle, rng) if isinstance(failed, NotIdentifiable) else 0.0
+    change = read_largest_change(oracle, rng) if isinstance(failed, NotIdentifiable) else 0.0
     if change == 0:
         return failed
     return NotConverged(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._errors import Evidence, NotIdentifiable, TargetMismatch
 from ..._linalg import random_rotation
-from ..._meters import Halfspace, Unbounded, bisect, exponents, rounding
+from ..._meters import Halfspace, Unbounded, bisect, exponents, value_rounding
 from ..._oracles import Oracle, Translated
 
 HALF = 2.0**-11  # unit roundoff of float16, which has no room for numbers much smaller than that
@@ -88,7 +88,7 @@ def find_crossing(oracle: Oracle, direction: np.ndarray, at_zero: bool) -> tuple
     scale = 2.0**exponent
     lo, hi = bisect(farther, scale, scale * 4 * oracle.roundoff)
     distance = reach * float(lo[0] + hi[0]) / 2
-    offset = reach * float(hi[0] - lo[0]) / 2 + 2 * float(rounding(oracle, distance))
+    offset = reach * float(hi[0] - lo[0]) / 2 + 2 * float(value_rounding(oracle, distance))
     return distance * direction, offset
 
 

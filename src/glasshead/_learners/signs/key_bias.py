@@ -11,7 +11,18 @@ from dataclasses import replace
 import numpy as np
 
 from ..._errors import TargetMismatch
-from ..._meters import CLEAR, KeyBias, Probes, SignMeter, Unbounded, bisect, cone, exponents, logit_range, outweighs
+from ..._meters import (
+    CLEAR_VALUE,
+    KeyBias,
+    Probes,
+    SignMeter,
+    Unbounded,
+    bisect,
+    cone,
+    exponents,
+    logit_range,
+    outweighs,
+)
 from ..._schemes import Measured
 
 SIGN_PILOTS = 4  # scores looked at for their size
@@ -177,7 +188,7 @@ def find_sign_key_bias(meter: SignMeter, rng: np.random.Generator) -> KeyBias:
     kappa = longest_query * 2.0**-enough / LARGEST_OF_ALL
     while not (sides := Sides(meter, query, kappa)).fit(np.arange(2 * d)):
         kappa /= LARGEST_OF_ALL
-        if kappa < least / CLEAR:
+        if kappa < least / CLEAR_VALUE:
             raise always_saturated(meter)
     h, width = sides.read(meter.bits + KEY_BIAS_BITS)
     bias, column = (h[:d] - h[d:]) / 2, (h[:d] + h[d:]) / 2

@@ -18,7 +18,7 @@ from ..._checks import check_sign_laws
 from ..._errors import BudgetExceeded
 from ..._learned import LearnedFromSigns
 from ..._limits import BITS, MOST, Goal
-from ..._meters import NOTHING, RANGE, KeyBias, SignMeter, cone
+from ..._meters import NO_FRAME, RANGE_RMS, KeyBias, SignMeter, cone
 from ..._oracles import Oracle, Translated, Voting
 from ..._schemes import Measured, read_W
 from .halfspace import find_halfspace, read_again
@@ -59,7 +59,7 @@ def learn_from_answers(oracle: Oracle, rng: np.random.Generator, goal: Goal, kno
     oracle.stage = "checking that it is a head"
     check_sign_laws(seen, space, rng)
     oracle.stage = "looking for a key bias"
-    meter = framed(SignMeter(seen, space, NOTHING), rng)
+    meter = framed(SignMeter(seen, space, NO_FRAME), rng)
     if space.shift == 0:  # from another origin there is a key bias if there is none from zero
         probes, lo, hi = read_sign_pilots(meter, rng)
         if not check_sign_key_bias(probes, lo, hi):
@@ -87,7 +87,7 @@ def framed(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
 
 def ranged(meter: SignMeter, lo: np.ndarray, hi: np.ndarray, goal: Goal) -> SignMeter:
     """The meter with the range that a few scores suggest, and the bits that give the accuracy asked for."""
-    reach = RANGE * float(np.sqrt(np.mean(np.maximum(np.abs(lo), np.abs(hi)) ** 2)))
+    reach = RANGE_RMS * float(np.sqrt(np.mean(np.maximum(np.abs(lo), np.abs(hi)) ** 2)))
     bits, exacting = goal.bits_of(meter.oracle.dim, reach), goal.accuracy is not None
     return replace(meter, reach=reach, bits=bits, exacting=exacting)
 

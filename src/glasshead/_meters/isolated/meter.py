@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
 
 from ..._errors import Evidence
-from ..._oracles import Oracle, Wrapper
+from ..._oracles import Oracle
 from ..._types import Float
-from ..frame import Frame, cone, inside, pairs
-from ..logit import TARGET, Interval, beyond, logit
-from ..meter import Scores
-from ..value import BATCH, BLOCK_BYTES, CAREFUL, GOOD_ENOUGH, MAX_REASKS
+from ..frame import Frame, cone
+from ..meter import GROWTH, Meter, Scores
+from ..reading import TARGET_LOGIT, Interval, logit, read_logits
+from ..value import BLOCK_BYTES, GOOD_ENOUGH
 from .room import Queries, Room, make_queries, tokens
 from .two_tokens import SAFETY, Box
 
@@ -29,19 +29,8 @@ class Reading:
     h: int
 
     def logits(self, q: Float[np.ndarray, "p d"], keys: Float[np.ndarray, "p n d"]) -> Interval:
-        """`z.k` for query tokens and key tokens; a key that saturates is asked again, shortened, and scaled back."""
-        s, lo, hi = interval = self.read(q, keys)
-        row, col = np.nonzero(beyond(interval, SATURATED))
-        shrink, seen = np.ones(len(row)), s[row, col]
-        for _ in range(MAX_REASKS):
-            if len(row) == 0:
-                return s, lo, hi
-            shrink *= 1.5 / np.clip(np.abs(seen), 3.0, 20 * SATURATED)
-            reading = self.read(q[row], (shrink[:, None] * keys[row, col])[:, None])
-            s[row, col], lo[row, col], hi[row, col] = (end[:, 0] / shrink for end in reading)
-            still = beyond(reading, SATURATED)[:, 0]
-            row, col, shrink, seen = row[still], col[still], shrink[still], reading[0][still, 0]
-        return self.refuse(q[row[0]], keys[row[0], col[0]], "0 or 1 at any length")
+        """`z.k` for query tokens and key tokens."""
+        return read_logits(self.read, self.refuse_saturation, q, keys, SATURATED, guaranteed=False)[0]
 
     def read(self, q: Float[np.ndarray, "p d"], keys: Float[np.ndarray, "p n d"]) -> Interval:
         """The logit that each key gains over the query token, and its interval."""
@@ -59,6 +48,9 @@ class Reading:
         s, lo, hi = (end.reshape(p, n) for end in interval)
         return s, lo, hi
 
+    def refuse_saturation(self, q: np.ndarray, key: np.ndarray) -> NoReturn:
+        self.refuse(q, key, "0 or 1 at any length")
+
     def refuse(self, q: np.ndarray, key: np.ndarray, got: str) -> NoReturn:
         evidence = Evidence(
             "a key orthogonal to the values of all other heads is answered by one head alone",
@@ -69,74 +61,38 @@ class Reading:
         self.box.refuse("the box is not a sum of attention heads that can be told apart", evidence)
 
 
-class Restricted(Wrapper):
-    """The box as a scheme sees it: of the dimension of the keys that it may use."""
-
-    dim = 0  # type: ignore[assignment]
-
-    def __init__(self, inner: Oracle, dim: int):
-        super().__init__(inner)
-        self.dim = dim
-
-
 @dataclass(frozen=True)
-class IsolatedHead(Reading):
+class IsolatedHead(Reading, Meter):
     """Measures scores of head `h` with keys that no other head answers to, of length `rho` over sqrt(m)."""
 
-    oracle: Oracle
     keys: Frame
+    queries: Frame
     asked: Queries
     rho: float = 1.0
     kappa: float = 1.0
     biased: bool = True
-    frames: list[Frame] = field(default_factory=list)  # those handed out, for who wants to know what a scheme measured
 
     @property
-    def queries(self) -> Frame:
-        return self.asked.frame
+    def oracle(self) -> Oracle:
+        return self.box.oracle
 
     @property
-    def values(self) -> Float[np.ndarray, " m"]:
+    def axis(self) -> Float[np.ndarray, " m"]:
         """The head's v, as far as these keys see it."""
-        return self.room.reach[self.h] * np.eye(self.oracle.dim)[0]
+        return self.room.reach[self.h] * np.eye(self.dim)[0]
 
-    @property
-    def drift(self) -> float:
-        return 0.0
-
-    @property
-    def careful(self) -> int:
-        return CAREFUL
-
-    @property
-    def batch(self) -> int:
-        return BATCH
-
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> IsolatedHead:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> IsolatedHead:
         """The meter with keys as long as scores like these ask for; the query tokens stay."""
         rms = self.rho * float(np.sqrt(np.mean(scores**2)))
         if np.linalg.norm(scores) <= np.linalg.norm(noise):
             return self
-        if GOOD_ENOUGH[0] * TARGET <= rms <= GOOD_ENOUGH[1] * TARGET:
+        if GOOD_ENOUGH[0] * TARGET_LOGIT <= rms <= GOOD_ENOUGH[1] * TARGET_LOGIT:
             return self
-        factor = growth if growth * rms < TARGET else TARGET / rms
+        factor = GROWTH if GROWTH * rms < TARGET_LOGIT else TARGET_LOGIT / rms
         return replace(self, rho=min(self.rho * factor, self.oracle.reach / 4))
-
-    def suited(self, keys: np.ndarray) -> IsolatedHead:
-        return self
-
-    def sharper(self) -> IsolatedHead:
-        return self
 
     def likely(self, noise: float) -> float:
         return noise if not self.oracle.exact else noise * min(1.0, 4 / np.sqrt(self.box.dim))
-
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        return pairs(self.values, A, rng)
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        self.frames.append(inside(self.values, Q, rng, exact))
-        return self.frames[-1]
 
     def columns(self, B: Float[np.ndarray, "p m"], A: Float[np.ndarray, "*p n m"]) -> Scores:
         """`a^T M b` for query directions b and key directions a, both in m coordinates."""
@@ -154,17 +110,15 @@ class IsolatedHead(Reading):
             keys = (A if A.ndim == 2 else A[part]) @ alone.T
             logits = self.logits(q, self.rho * beta[:, None, None] * np.broadcast_to(keys, (len(q), n, self.box.dim)))
             t[part], lo[part], hi[part] = (end / self.rho for end in logits)
-        return Scores(t, lo, hi)
+        return Scores(t, lo, hi, rounding=self.rounding)
 
     def rounding(self, W_norm: float) -> float:
         """How much rounding inside the box can move a score of unit vectors: both tokens against `W q + key_bias`."""
-        ratio = self.kappa * self.oracle.dim / self.rho  # of the lengths of query token and key
-        return (
-            2 * SAFETY * np.sqrt(self.box.dim) * self.oracle.roundoff * W_norm * (1 + ratio) / np.sqrt(self.oracle.dim)
-        )
+        ratio = self.kappa * self.dim / self.rho  # of the lengths of query token and key
+        return 2 * SAFETY * np.sqrt(self.box.dim) * self.oracle.roundoff * W_norm * (1 + ratio) / np.sqrt(self.dim)
 
 
 def isolated(box: Box, room: Room, h: int, rng: np.random.Generator) -> IsolatedHead:
     m = box.dim - len(room.values) + 1
-    oracle = Restricted(box.oracle, m)
-    return IsolatedHead(box, room, h, oracle, cone(np.eye(m)[0], rng), make_queries(box.dim, m, rng))
+    keys, asked = cone(np.eye(m)[0], rng), make_queries(box.dim, m, rng)
+    return IsolatedHead(box, room, h, keys, asked.frame, asked)

@@ -18,17 +18,20 @@ ALIKE = 0.01  # relative difference of the slopes of the two sequences at a true
 SHOWS_SLOPE = 256.0  # times the noise: what the values of two points must differ by to show a slope
 CONVERGED = 1e-6
 ACROSS = 0.1  # of the last step: how far a vector answer may miss the reference sideways
+APART = 1e-4  # of what a probe as long as u moves: one head misses by noise there, several heads by their scores' size
 
 
 @dataclass(frozen=True)
 class Matched:
-    """Per probe: the score, its error, and whether to believe it; `far` where the score is too large to be read."""
+    """Per probe: the score, its error, and whether to believe it; `far` where the score is too large to be read, and
+    `apart` where answers of several numbers agree in the direction in which they move, and clearly in no other."""
 
     s: Float[np.ndarray, "*n"]
     error: Float[np.ndarray, "*n"]
     good: np.ndarray
     far: np.ndarray
     noise: float
+    apart: np.ndarray | None = None
 
 
 def judged(matching: Matching, c, f, across, root, error, used) -> Matched:
@@ -43,10 +46,12 @@ def judged(matching: Matching, c, f, across, root, error, used) -> Matched:
         alike = np.abs(here - there) <= (ALIKE + 4 * blur) * np.abs(there)
         converged = error <= CONVERGED + 16 * noise / matching.pace
         s_error = np.abs(derivative(curve.score, root)) * (error + 2 * noise / np.abs(here * moved))
-    sideways = across[everyone, final] > ACROSS * np.abs(f[everyone, final]) + 64 * noise
+    along, beside = np.abs(f[everyone, final]), across[everyone, final]
+    sideways = beside > ACROSS * along + 64 * noise
+    apart = (error <= APART) & (beside > APART * matching.pace + 64 * noise) & (along <= ACROSS * beside)
     far = (np.abs(s) > curve.limit) | (root <= curve.range[0]) | (root >= curve.range[1])
     good = alike & converged & ~sideways & ~far & np.isfinite(s) & np.isfinite(s_error)
-    return Matched(s, s_error, good, far, noise)
+    return Matched(s, s_error, good, far, noise, apart)
 
 
 def slope_at_root(matching: Matching, c, f, root, used) -> np.ndarray:

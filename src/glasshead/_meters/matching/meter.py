@@ -12,19 +12,17 @@ import numpy as np
 
 from ..._oracles import Oracle
 from ..._types import Float
-from ..frame import Frame, inside, pairs
-from ..meter import Scores
+from ..frame import Frame
+from ..meter import Meter, Scores
 from .crossing import Crossings
 from .ruler import Ruler
 
 TOKEN_BYTES = 16 * 2**20  # tokens built at a time
-SCORES_AT_ONCE = 2**14  # scores asked for between two looks at what is known
 AMPLE_SCORE = 1.5  # times the typical score
-TESTED_COLUMNS = 64  # columns up to which each is tested for adding anything to those before it
 
 
 @dataclass(frozen=True)
-class MatchingMeter:
+class MatchingMeter(Meter):
     """Measures scores of one head with anything behind it, by finding sequences that are answered alike.
 
     The intervals are statistical: they follow from how noisy answers were found to be and how steeply they moved.
@@ -47,14 +45,11 @@ class MatchingMeter:
         return self.pull_error / self.kappa
 
     @property
-    def careful(self) -> int:
-        return TESTED_COLUMNS
+    def axis(self) -> Float[np.ndarray, " d"] | None:
+        """None: no direction shows better than another."""
+        return None
 
-    @property
-    def batch(self) -> int:
-        return SCORES_AT_ONCE
-
-    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0, growth: float = 8.0) -> MatchingMeter:
+    def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> MatchingMeter:
         """The meter with probes shortened, if need be, to what suits scores like these."""
         return self.no_longer_than(self.kappa * float(np.sqrt(np.mean(scores**2))))
 
@@ -67,23 +62,12 @@ class MatchingMeter:
         wanted = self.rho * self.ruler.reach * score / self.ruler.curve.typical
         return replace(self, rho=self.rho / wanted) if wanted > AMPLE_SCORE else self
 
-    def sharper(self) -> MatchingMeter:
-        return self
-
     def rounding(self, W_norm: float) -> float:
         """What is wrong with the tokens themselves; rounding inside the box is part of the noise that was measured."""
         return self.distortion * W_norm / self.oracle.dim
 
     def likely(self, noise: float) -> float:
         return noise * min(1.0, 4 / np.sqrt(self.oracle.dim))
-
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Every direction can be measured as it is: one key each."""
-        return A[:, None], np.ones((len(A), 1))
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        """The span itself: no direction shows better than another."""
-        return Frame(np.ascontiguousarray(Q.T), Q, 1.0)
 
     def read_pull(self) -> MatchingMeter:
         """The meter that knows what every query sees: a column of scores at the origin."""
@@ -97,7 +81,7 @@ class MatchingMeter:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
         (m, d), n = B.shape, A.shape[-2]
         t, lo, hi = np.empty((3, m, n))
-        out = Scores(t, lo, hi)
+        out = Scores(t, lo, hi, None, self.drift, self.rounding)
         width = max(1, TOKEN_BYTES // max(1, 64 * n * d))
         for start in range(0, m if n else 0, width):
             part = slice(start, min(m, start + width))
@@ -126,11 +110,9 @@ class SignMatchingMeter(MatchingMeter):
 
     ruler: Crossings
 
-    def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        return pairs(self.ruler.normal, A, rng)
-
-    def frame(self, Q: np.ndarray, rng: np.random.Generator, exact: bool = True) -> Frame:
-        return inside(self.ruler.normal, Q, rng, exact)
+    @property
+    def axis(self) -> Float[np.ndarray, " d"]:
+        return self.ruler.normal
 
     def likely(self, noise: float) -> float:
         return EARLIER_ERRORS * noise

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..._errors import NOT_THIS, OR_NOISY, Evidence, NotIdentifiable, TargetMismatch
+from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, NotIdentifiable, TargetMismatch
 from ..._types import Float
+from .match import Matched
 from .ruler import Ruler
 
 
@@ -60,6 +61,7 @@ LONGEST_PROBE = 4.0  # times the query token
 GOOD_ROUNDOFFS = 2.0**13  # roundoffs: a relative error of 1e-12 of single scores in double precision
 WORTH_A_STRIDE = 1.5  # a gain that is worth another stride
 MOVES = 16.0  # times the noise
+TWICE = 2  # eight probes, none of which a head would fail
 
 
 class Pilots:
@@ -73,6 +75,7 @@ class Pilots:
         self.ruler, self.oracle, self.curve, self.rng = ruler, ruler.oracle, ruler.curve, ruler.rng
         self.spread = spread
         self.moved = False
+        self.apart = 0  # times in a row that no probe was answered alike
         self.asked = np.zeros((1, self.oracle.dim))  # the last sequence that showed nothing
 
     def find_first(self) -> Place:
@@ -119,6 +122,7 @@ class Pilots:
                     break
                 continue
             found = self.ruler.read_matches(*probes)
+            self.check_apart(found, *probes)
             size = np.where(found.far | ~np.isfinite(found.s), 2 * self.curve.limit, np.abs(found.s))
             rms = float(np.sqrt(np.mean(size**2))) + 1e-300
             if found.good.sum() < FEWEST_PILOTS or rms > 2 * self.curve.typical:
@@ -133,6 +137,20 @@ class Pilots:
                 break
             rho = longer
         return best
+
+    def check_apart(self, found: Matched, q: np.ndarray, u: np.ndarray) -> None:
+        """Refuses a box whose answers to sequences with the same attention output, that of one head, are not the same
+        for any probe, twice in a row: they move along with the reference's, but sideways."""
+        self.apart = self.apart + 1 if found.apart is not None and found.apart.all() else 0
+        if self.apart < TWICE:
+            return
+        evidence = Evidence(
+            "sequences with the same attention output are answered alike",
+            self.curve.reference(q, u, np.ones(len(q)))[0],
+            "expected a shorter sequence with the same last token that is answered alike in all outputs",
+            "agreement in one direction only, as from several heads with a network behind them",
+        )
+        raise TargetMismatch(NOT_FRONT_HEAD, evidence)
 
     def check_alive(self, q: np.ndarray, u: np.ndarray) -> bool:
         """Whether answers move at all along these probes."""
@@ -160,6 +178,6 @@ class Pilots:
             "none at any length",
         )
         return TargetMismatch(
-            f"{NOT_THIS}, {OR_NOISY}; for answers in steps, such as labels, use gh.SignOracle",
+            f"{NOT_FRONT_HEAD}, {OR_NOISY}; for answers in steps, such as labels, use gh.SignOracle",
             evidence,
         )

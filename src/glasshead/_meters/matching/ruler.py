@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._errors import NOT_THIS, OR_NOISY, Evidence, TargetMismatch
+from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, TargetMismatch
 from ..._oracles import Oracle
 from ..._types import Float
 from .curve import Curve
@@ -107,4 +107,4 @@ class Ruler:
             "expected a shorter sequence with the same last token that is answered alike, and moves alike",
             "none along any of many lines",
         )
-        return TargetMismatch(f"{NOT_THIS}, {OR_NOISY}", evidence)
+        return TargetMismatch(f"{NOT_FRONT_HEAD}, {OR_NOISY}", evidence)

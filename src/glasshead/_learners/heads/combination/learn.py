@@ -9,7 +9,7 @@ from ...._learned import LearnedCombined, LearnedMultiHead, Promise
 from ...._models import MultiHead, with_values
 from ...._oracles import Oracle, Recorded
 from ..scalar import learn_sum
-from .outputs import Combined, Sizes, generic_weights, read_sizes
+from .outputs import Sizes, combined, generic_weights, promise_for_each, read_sizes
 from .values import ValueMaps, read_value_maps
 
 REFUSED = 1e-3  # of an output's size: values further off are no recovery
@@ -25,14 +25,14 @@ def learn_combined(
     """
     sizes = read_sizes(oracle, rng)
     record = Recorded(oracle)
-    combined = Combined(record, generic_weights(sizes, oracle.tolerance, rng), sizes)
+    one = combined(record, generic_weights(sizes, oracle.tolerance, rng), sizes)
     try:
-        learned = learn_sum(combined, rng, rank, accuracy)
+        learned = learn_sum(one, rng, rank, accuracy)
         maps = read_value_maps(learned.model, record, sizes, rng)
     except BudgetExceeded as error:
-        error.known |= {"readout": combined.weights}
+        error.known |= {"readout": one.weights}
         raise
-    return accurate(with_value_maps(learned, maps, sizes, combined.promise(sizes)), maps.error)
+    return accurate(with_value_maps(learned, maps, sizes, promise_for_each(one, sizes)), maps.error)
 
 
 def with_value_maps(learned: LearnedMultiHead, maps: ValueMaps, sizes: Sizes, promise: Promise) -> LearnedCombined:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...._learned import Promise
-from ...._oracles import Oracle, Wrapper
+from ...._oracles import Combined, Oracle
 from ...._types import Float
 
 QUERIES = 6
@@ -44,30 +44,23 @@ DRAWS = 16  # of weights, to choose from: outputs that are alike may cancel in s
 MOST = 0.5  # the largest rtol that is handed on: no heads are recovered with less
 
 
-class Combined(Wrapper):
-    """A box that answers `answers @ weights`, and promises what follows for that from the promise for each output."""
+def combined(oracle: Oracle, weights: Float[np.ndarray, " k"], sizes: Sizes) -> Combined:
+    """The box that answers `answers @ weights`, with the promise that follows from the one for each output.
 
-    tolerance = 0.0  # type: ignore[assignment]
-    rtol = 0.0  # type: ignore[assignment]
+    Errors of all outputs may add up where their values cancel, so a relative promise is worth less. What the bias has
+    of it does not grow with the tokens.
+    """
+    absolute = np.abs(weights)
+    tolerance = float(oracle.tolerance * absolute.sum() + oracle.rtol * absolute @ np.abs(sizes.bias))
+    rtol = min(MOST, oracle.rtol * cancelled(weights, sizes)) if oracle.rtol else 0.0
+    return Combined(oracle, weights, tolerance, rtol)
 
-    def __init__(self, inner: Oracle, weights: Float[np.ndarray, " k"], sizes: Sizes):
-        super().__init__(inner)
-        self.weights = weights
-        # Errors of all outputs may add up where their values cancel, so a relative promise is worth less. What the
-        # bias has of it does not grow with the tokens.
-        absolute = np.abs(weights)
-        self.tolerance = float(inner.tolerance * absolute.sum() + inner.rtol * absolute @ np.abs(sizes.bias))
-        self.rtol = min(MOST, inner.rtol * cancelled(weights, sizes)) if inner.rtol else 0.0
 
-        self.size = float(np.abs(sizes.moved @ weights).max())
-
-    def __call__(self, X):
-        return np.asarray(self.inner(X)) @ self.weights
-
-    def promise(self, sizes: Sizes) -> Promise:
-        """What was promised for the combination, in the unit of every output: all that heads may be held to."""
-        unit = sizes.each / self.size if self.size > 0 else 0 * sizes.each
-        return Promise(np.maximum(self.inner.tolerance, self.tolerance * unit), self.rtol)
+def promise_for_each(oracle: Combined, sizes: Sizes) -> Promise:
+    """What was promised for the combination, in the unit of every output: all that heads may be held to."""
+    size = float(np.abs(sizes.moved @ oracle.weights).max())
+    unit = sizes.each / size if size > 0 else 0 * sizes.each
+    return Promise(np.maximum(oracle.inner.tolerance, oracle.tolerance * unit), oracle.rtol)
 
 
 def cancelled(weights: np.ndarray, sizes: Sizes) -> float:

@@ -72,8 +72,8 @@ def read_part(meter: IsolatedHead, rng: np.random.Generator, rank: int | None, a
     """A square piece by a scheme, then the other query directions with as few keys as its rank allows."""
     found = scheme(meter, rng, rank, accuracy)
     U, inner = in_factors(found)
-    if meter.frames:
-        U, inner = strengthened(meter, U, inner, meter.frames[-1])
+    if found.inside is not None:
+        U, inner = strengthened(meter, U, inner, found.inside)
     meter = meter.tuned(found.W @ meter.queries.vectors.T) if found.rank else meter
     x = meter.asked.rest
     if leaves(meter, U, found, x, rng):
@@ -118,7 +118,7 @@ def extended(U: np.ndarray, inner: np.ndarray, seen: np.ndarray) -> tuple[np.nda
 
 
 def scheme(meter: IsolatedHead, rng: np.random.Generator, rank: int | None, accuracy: float | None) -> Measured:
-    m = meter.oracle.dim
+    m = meter.dim
     # The key bias may lie outside the columns of W: one more.
     columns = None if rank is None else rank + 1
     if m <= SMALL or (columns is not None and columns >= m):

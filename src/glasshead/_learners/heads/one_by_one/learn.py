@@ -46,30 +46,30 @@ ATTEMPTS = 3  # two jumps may fall together on one circle; on the next they will
 
 
 def learn_multi_head(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None, before=None
 ) -> LearnedMultiHead:
     """Every head of a sum of them, their number and ranks discovered, or the reason why not.
 
     Heads with equal W and key bias come out as one, silent ones not at all: what is found is the canonical form. It
     takes one query per free parameter and some hundred more per head. `rank` bounds every head's; `accuracy` is the
-    largest `||W_hat - W||_F` that matters.
+    largest `||W_hat - W||_F` that matters, `before` what was known of bias and v before.
     """
     known: dict = {}
-    before = oracle.queries
+    asked = oracle.queries
     try:
-        return _learn(oracle, rng, rank, accuracy, known)
+        return _learn(oracle, rng, rank, accuracy, known, before)
     except BudgetExceeded as error:
         least = still_needed(known, oracle.dim, len(error.known.get("b", ())))
         error.known = known
-        error.needed = max(error.needed, least - (oracle.queries - before))
+        error.needed = max(error.needed, least - (oracle.queries - asked))
         raise
 
 
-def _learn(oracle: Oracle, rng, rank: int | None, accuracy: float | None, known: dict) -> LearnedMultiHead:
+def _learn(oracle: Oracle, rng, rank: int | None, accuracy: float | None, known: dict, before) -> LearnedMultiHead:
     if oracle.dim < 2:
         raise NotConverged("in dimension 1 all heads turn on at the same keys, so they cannot be told apart")
     oracle.stage = "reading the sum of all v"
-    box = open_box(oracle, rng)
+    box = open_box(oracle, rng, before)
     known |= {"bias": box.bias, "v_sum": box.total}
     heads, failed = 0, None
     for _ in range(ATTEMPTS):

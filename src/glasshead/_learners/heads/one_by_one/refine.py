@@ -46,7 +46,7 @@ def check_expected(box: Box, room: Room) -> None:
 def refined(box: Box, room: Room, meters: list[IsolatedHead], rng: np.random.Generator) -> HeadValues:
     """The values, read again at one query token, where that worked."""
     box.oracle.stage = "reading v again"
-    token = float(np.median([meter.kappa * np.sqrt(meter.oracle.dim) for meter in meters]))
+    token = float(np.median([meter.kappa * np.sqrt(meter.dim) for meter in meters]))
     face = Saturated(box, token * direction(box.dim, rng))
     keys = np.array([key_at(meter, face.q) for meter in meters])
     if not np.isfinite(keys).all():  # a logit that saturated: the scale of that head is not right for this token

@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...._meters import HEADROOM, RATIO, SATURATED, TARGET, AlwaysSaturated, Interval, IsolatedHead, find_scale
+from ...._meters import (
+    HEADROOM,
+    RATIO,
+    SATURATED,
+    TARGET_LOGIT,
+    AlwaysSaturated,
+    Interval,
+    IsolatedHead,
+    find_logit_scale,
+)
 
 LOOKS = 2  # for a key bias, with the longest keys
 PILOTS = 2
@@ -70,7 +79,7 @@ def settled(pilots: Pilots, key: float, token: float) -> float:
     if abs(double - 2 * single) > 3 * width + LOOSE * max(1.0, abs(double)):
         pilots.meter.refuse(q[0], 2 * z[0, 0], f"a logit of {double:.6g} where half the key has {single:.6g}")
     rms = float(np.sqrt(np.mean(np.append(s[:-1], double / 2) ** 2)))
-    return key * float(np.clip(TARGET / max(rms, 1e-3), 1 / MISJUDGED, MISJUDGED))
+    return key * float(np.clip(TARGET_LOGIT / max(rms, 1e-3), 1 / MISJUDGED, MISJUDGED))
 
 
 def has_key_bias(pilots: Pilots, cap: float) -> bool:
@@ -81,20 +90,20 @@ def has_key_bias(pilots: Pilots, cap: float) -> bool:
 def with_key_bias(pilots: Pilots, guess: Sizes, cap: float) -> Sizes:
     key = search(pilots, lambda scale, count: pilots(scale, 0.0, count), guess.key_bias, cap)
     token = search(pilots, lambda scale, count: pilots.odd(key, scale, count), guess.W * key, cap)
-    return Sizes(TARGET / key, TARGET / (key * token) if token < SHOWS * cap else 0.0)
+    return Sizes(TARGET_LOGIT / key, TARGET_LOGIT / (key * token) if token < SHOWS * cap else 0.0)
 
 
 def without_key_bias(pilots: Pilots, guess: Sizes, cap: float) -> Sizes:
     def pilot(product: float, count: int) -> Interval:
         return pilots(np.sqrt(product * RATIO), np.sqrt(product / RATIO), count)
 
-    return Sizes(0.0, TARGET / search(pilots, pilot, guess.W, cap**2 / RATIO))
+    return Sizes(0.0, TARGET_LOGIT / search(pilots, pilot, guess.W, cap**2 / RATIO))
 
 
 def search(pilots: Pilots, pilot, guess: float, cap: float) -> float:
     oracle = pilots.meter.oracle
-    start = TARGET / guess if guess > 0 else 1.0
-    return find_scale(pilot, min(start, cap), cap, oracle.roundoff, SATURATED, TARGET, PILOTS)
+    start = TARGET_LOGIT / guess if guess > 0 else 1.0
+    return find_logit_scale(pilot, min(start, cap), cap, oracle.roundoff, SATURATED, TARGET_LOGIT, PILOTS)
 
 
 def lengths(meter: IsolatedHead, sizes: Sizes) -> tuple[float, float]:
@@ -104,7 +113,7 @@ def lengths(meter: IsolatedHead, sizes: Sizes) -> tuple[float, float]:
     score times `|k| / |W q|`, that of the key bias a score's times `|k| / |key_bias|`.
     """
     if sizes.W == 0:
-        return float(TARGET / sizes.key_bias), float(TARGET / sizes.key_bias)
+        return float(TARGET_LOGIT / sizes.key_bias), float(TARGET_LOGIT / sizes.key_bias)
     if sizes.key_bias == 0:
         wanted = HEADROOM * abs(meter.box.bias) / meter.room.reach[meter.h]
         key = min(max(np.sqrt(RATIO / sizes.W), wanted), meter.oracle.reach / 8)
@@ -115,10 +124,10 @@ def lengths(meter: IsolatedHead, sizes: Sizes) -> tuple[float, float]:
     tokens_count = 2 * rounding / (rounding + meter.room.leak)  # errors of v come with the key alone
     error = (1 + tokens_count * token * size) * (size / (token * sizes.W) + BIAS * size / sizes.key_bias)
     best = int(np.argmin(error))
-    return float(TARGET / size[best]), float(token[best])
+    return float(TARGET_LOGIT / size[best]), float(token[best])
 
 
 def at(meter: IsolatedHead, key: float, token: float) -> IsolatedHead:
     """All queries of the frame have `beta = 1/sqrt(m)` and a token part of `sqrt(1 - 1/m)`."""
-    m = meter.oracle.dim
+    m = meter.dim
     return replace(meter, rho=key * np.sqrt(m), kappa=token / np.sqrt(max(1, m - 1)))

@@ -160,7 +160,7 @@ def complete(
     if len(parts) == 1:
         return alone @ part.U, part.R
     beside = Beside(box, room, parts, h, rng)
-    rows, x = queries_for(part.R, part.meter.oracle.dim, rng)
+    rows, x = queries_for(part.R, part.meter.dim, rng)
     seen = np.array([beside.column(one)[0] for one in x]).reshape(len(x), len(parts) - 1)
     rows, along = all_rows(beside, rows, x, seen, rng, enough * part.meter.kappa)
     return alone @ (part.U @ (part.R @ rows.T)) + beside.basis @ along, rows

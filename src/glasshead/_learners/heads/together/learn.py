@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...._checks import checked_heads
+from ...._checks import check_heads_everywhere
 from ...._errors import BudgetExceeded, GlassheadError, NotConverged, TargetMismatch
 from ...._learned import LearnedMultiHead
 from ...._meters import Box, open_box
@@ -51,11 +51,12 @@ SURPLUS = 1.25  # questions for each unknown, where all are solved for at once
 
 
 def learn_joint(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None, before=None
 ) -> LearnedMultiHead:
-    """All heads of a sum of them, whatever their values and however many there are in so few dimensions."""
+    """All heads of a sum of them, whatever their values and however many there are in so few dimensions; `before` is
+    what was known of bias and v before."""
     oracle.stage = "reading the sum of all v"
-    box = open_box(oracle, rng)
+    box = open_box(oracle, rng, before)
     try:
         return first_that_fits(box, rng, rank, accuracy)
     except BudgetExceeded as error:
@@ -69,7 +70,7 @@ def first_that_fits(box: Box, rng: np.random.Generator, rank: int | None, accura
     for start in (few_in_a_plane, few_in_a_plane, on_a_circle, in_a_plane):
         try:
             found = learned(*start(box, rng), rng, rank, accuracy)
-            check = checked_heads(box.oracle, found, rng)
+            check = check_heads_everywhere(box.oracle, found, rng)
             if check.evidence is None:
                 return replace(found, check=check)
             failed = failed or NotConverged(f"heads that were found do not explain fresh answers ({check.evidence})")

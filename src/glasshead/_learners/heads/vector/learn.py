@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ...._checks import check_layer_laws, law_token
+from ...._checks import Opening, check_layer_laws, read_opening
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
-from ...._meters import Readout, VectorMeter, orthonormal, read_rows, reader, seen_outputs
+from ...._meters import Readout, VectorMeter, orthonormal_frame, read_rows, reader, seen_outputs
 from ...._models import Attention, MultiHead
-from ...._oracles import Oracle, is_narrow
+from ...._oracles import Oracle
 from .columns import FEWER, MORE, SURE, Columns, read_columns, span
+from .one_head import check_one_head
 from .scale import Scale, find_scale, tuned, unit
 from .spaces import Drop, NeedsScalarRoute, find_spaces
 
@@ -89,37 +90,45 @@ FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], list[Drop]]
 
 
 def learn_vector(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
 ) -> LearnedVector:
     """A layer of heads whose value maps' ranks add up to that of their sum; number of heads and ranks are found.
 
     `rank` is that of every `W_h`, at most. `NeedsScalarRoute` says why a box is not one for this.
     """
-    return learn(oracle, rng, rank, accuracy, find_spaces)
+    return learn(oracle, rng, rank, accuracy, find_spaces_unless_one, opening)
 
 
 def learn_vector_attention(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
 ) -> LearnedVector:
     """One head with k outputs, of which every query reads as many scores as its value map has rank."""
-    return learn(oracle, rng, rank, accuracy, all_of_one_head)
+    return learn(oracle, rng, rank, accuracy, all_of_one_head, opening)
 
 
 def all_of_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> list[Drop]:
     return [Drop(np.eye(readout.rank), 0.0)]
 
 
-def learn(oracle: Oracle, rng, rank, accuracy, find: FindSpaces) -> LearnedVector:
+def find_spaces_unless_one(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> list[Drop]:
+    """One space where three answers are those of one head, else what tells the heads apart."""
+    find = all_of_one_head if check_one_head(oracle, readout, scale, rng) else find_spaces
+    return find(oracle, readout, scale, rng)
+
+
+def learn(oracle: Oracle, rng, rank, accuracy, find: FindSpaces, opening: Opening | None) -> LearnedVector:
     known: dict = {}
     try:
-        return measure(oracle, rng, rank, accuracy, find, known)
+        return measure(oracle, rng, rank, accuracy, find, opening, known)
     except BudgetExceeded as error:
         error.known = known | error.known
         raise
 
 
-def measure(oracle: Oracle, rng, rank, accuracy, find: FindSpaces, known: dict) -> LearnedVector:
-    readout = read_values(oracle, rng, known)
+def measure(
+    oracle: Oracle, rng, rank, accuracy, find: FindSpaces, opening: Opening | None, known: dict
+) -> LearnedVector:
+    readout = read_values(oracle, rng, opening, known)
     oracle.stage = "finding the scale"
     scale = find_scale(oracle, readout, rng)
     drops = find(oracle, readout, scale, rng)
@@ -136,20 +145,20 @@ def measure(oracle: Oracle, rng, rank, accuracy, find: FindSpaces, known: dict) 
     return accurate(summary(model, scores, columns, drops, error), accuracy)
 
 
-def read_values(oracle: Oracle, rng: np.random.Generator, known: dict) -> Readout:
+def read_values(oracle: Oracle, rng: np.random.Generator, opening: Opening | None, known: dict) -> Readout:
     oracle.stage = "reading v"
     if not oracle.exact:
         raise NeedsScalarRoute("the answers come with a tolerance, and the vector route has no bounds")
-    token = law_token(oracle, rng)
-    bias, B, first = read_rows(oracle, token)
+    opening = opening or read_opening(oracle, rng)
+    bias, B, first = opening.zero, read_rows(oracle, opening.zero, opening.first), opening.first
     if B.ndim == 1:
         raise NeedsScalarRoute("the box answers one number per query")
-    if is_narrow(oracle):
+    if oracle.narrow:
         raise NeedsScalarRoute("the answers come in a narrow format, which has too few digits for many scores at once")
     known |= {"v": B, "bias": bias}
     if not np.any(B):
         raise NeedsScalarRoute("v = 0, or the heads' value maps add up to 0: one-row answers say nothing")
-    check_layer_laws(oracle, B, bias, token, first, rng)
+    check_layer_laws(oracle, B, bias, opening.token, first, rng)
     return seen_outputs(oracle, B, bias)
 
 
@@ -158,7 +167,7 @@ def read_scores(meter: VectorMeter, scale: Scale, rank: int | None, rng) -> tupl
     d = meter.oracle.dim
     blocks = meter.tokens(meter.at_once, d, rng)
     scale = tuned(meter, scale, blocks[0], rng)
-    frame = orthonormal(d, rng).vectors
+    frame = orthonormal_frame(d, rng).vectors
     # The zero token first, so that the span of the columns has the key bias in it.
     last = np.concatenate([np.zeros((1, d)), scale.last * frame])
     first = d + 1 if len(blocks) == 1 else min(d + 1, (rank or meter.rank) + MORE)

@@ -1,0 +1,100 @@
+"""What `family="auto"` costs: next to nothing for boxes of some family, a bounded number of queries for all others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import glasshead as gh
+from tests.any_network.blocks import Block
+from tests.helpers import Impostors, head, low_rank
+from tests.joint.layers import hidden
+from tests.multi.layers import layer
+from tests.vector import boxes as vector
+
+KNOWN = {
+    "a head": (head(8), "attention"),
+    "a head with biases": (head(16, key_bias=1.0, bias=1.0), "attention"),
+    "a head of low rank": (low_rank(32, 2), "attention"),
+    "a head with 8 outputs": (vector.head(8, 8, key_bias=0.5, bias=0.5), "attention"),
+    "a head with 2 outputs": (vector.head(6, 2), "attention"),
+    "two heads": (layer(4, 2, 4), "multi-head"),
+    "two heads of rank 3": (layer(6, 2, 3), "multi-head"),
+    "three heads": (layer(8, 3, 2), "multi-head"),
+    "four heads": (layer(16, 4, 4), "multi-head"),
+    "heads with equal values": (hidden("equal values", (8, 3, 2)), "multi-head"),
+    "heads beside a mean": (hidden("the mean beside parallel values", (8, 3, 2)), "multi-head"),
+    "a layer": (vector.layer(16, 4), "multi-head"),
+    "a larger layer": (vector.layer(32, 4), "multi-head"),
+    "a layer of small values": (vector.layer(12, 6), "multi-head"),
+    "a Transformer": (gh.Transformer.random(8, 8, seed=1), "transformer"),
+    "a block": (Block(8, seed=8), "any-network"),
+    "a block with 8 outputs": (Block(4, outputs=8, seed=4), "any-network"),
+}
+
+
+def asked(box, dim: int, **arguments) -> tuple[int, str]:
+    """How many queries it took, and to find what."""
+    found = gh.recover(gh.ValueOracle(lambda X: box(X), dim=dim), **arguments)
+    return found.queries, found.family
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_next_to_nothing(name):
+    box, family = KNOWN[name]
+    named, found = asked(box, box.dim, family=family)
+    automatic, also = asked(box, box.dim)
+    assert found == also == family
+    assert automatic <= 1.03 * named + 32
+
+
+def encoder(dim: int, heads: int):
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(dim, heads, 4 * dim, dropout=0.0, batch_first=True, dtype=torch.float64)
+    layer.eval()
+
+    def box(X):
+        with torch.no_grad():
+            return layer(torch.as_tensor(X))[:, -1].numpy()
+
+    return box
+
+
+def first_output(box):
+    return lambda X: box(X)[:, 0]
+
+
+def positioned(box):
+    return lambda X: box(X + np.arange(X.shape[1])[:, None])
+
+
+def impostor(name: str, dim: int):
+    return getattr(Impostors(dim), name)
+
+
+FOREIGN = {
+    "positions": (lambda: impostor("positional_encoding", 8), 8),
+    "linear attention": (lambda: impostor("linear_attention", 8), 8),
+    "hard attention": (lambda: impostor("hard_attention", 8), 8),
+    "drift": (lambda: impostor("drifts", 8), 8),
+    "an answer that stays": (lambda: impostor("constant_after_a_while", 8), 8),
+    "an encoder layer": (lambda: encoder(16, 4), 16),
+    "one output of it": (lambda: first_output(encoder(16, 4)), 16),
+    "positions in a layer": (lambda: positioned(vector.layer(8, 2)), 8),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_refusal_costs_what_the_plan_says(name):
+    make, dim = FOREIGN[name]
+    oracle = gh.ValueOracle(make(), dim=dim)
+    with pytest.raises(gh.GlassheadError):
+        gh.recover(oracle)
+    assert oracle.queries <= gh.plan(dim, family="auto")
+
+
+def test_the_plan_of_auto_is_a_fifth_more_than_the_dearest():
+    assert gh.plan(16, family="auto") == -(-12 * gh.plan(16, family="any-network") // 10)
+    assert gh.plan(16, family="auto", heads=40) == -(-12 * gh.plan(16, family="multi-head", heads=40) // 10)
+    assert gh.plan(16, family="auto", answers="sign") == gh.plan(16, answers="sign")

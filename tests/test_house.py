@@ -1,0 +1,66 @@
+"""The tree keeps its shape, the pages that show it name what exists, and what they say how to add can be added."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from bench import tree
+
+ROOT, SOURCE = tree.ROOT, tree.SOURCE
+PAGES = {
+    name: (ROOT / name).read_text() for name in ("README.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/how-*.md")))
+}
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+EXTENSIONS = re.split(r"^## ", PAGES.get("docs/how-to-extend.md", ""), flags=re.MULTILINE)[1:]
+
+
+def test_few_rooms_at_the_top():
+    entries = {path.name for path in SOURCE.iterdir()} - {"__pycache__", "py.typed"}
+    assert len({name for name in entries if not name.startswith("__")}) <= 34
+
+
+def test_every_package_is_closed():
+    """One contract for each: only its own modules import from inside it."""
+    packages = {".".join(("glasshead", *init.parent.relative_to(SOURCE).parts)) for init in SOURCE.rglob("__init__.py")}
+    closed = [contract["allowed_importers"] for contract in CONTRACTS if contract["type"] == "protected"]
+    assert sorted(closed) == sorted([name] for name in packages - {"glasshead"})
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_name_files_that_exist(page):
+    """`_meters/value.py`, `_checks/`, and with the source in front: `src/glasshead/_recover.py`."""
+    named = set(re.findall(r"`(?:src/glasshead/)?([a-z_0-9/]+(?:\.py|/))`", PAGES[page]))
+    named -= {"src/glasshead/", *re.findall(r"`((?:docs|tests|bench|examples)/[a-z_0-9/.]*)`", PAGES[page])}
+    assert named
+    assert [name for name in sorted(named) if not (SOURCE / name).exists()] == []
+
+
+@pytest.mark.parametrize("section", EXTENSIONS, ids=lambda section: section.partition("\n")[0])
+def test_what_can_be_added_works(section, tmp_path):
+    """On a copy of the library: code that begins with a file's name goes into that file, the rest is run."""
+    shutil.copytree(SOURCE, tmp_path / "glasshead", ignore=shutil.ignore_patterns("__pycache__"))
+    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert not blocks[-1].startswith("# src/")
+    for code in blocks:
+        where = re.match(r"# src/(glasshead/[\w/]+\.py)(, in (\w+))?\n", code)
+        if where:
+            add(tmp_path / where[1], code[where.end() :], where[3])
+        else:
+            run = [sys.executable, "-W", "error", "-c", code]
+            done = subprocess.run(run, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+
+
+def add(file: Path, code: str, inside: str | None) -> None:
+    """At the end of the file, which may be new; or as the first entry of the table with that name."""
+    text = file.read_text() if file.exists() else ""
+    if inside:
+        before, table, after = re.split(rf"(^{inside}\b.*?\((?=\n))", text, maxsplit=1, flags=re.MULTILINE | re.DOTALL)
+        text = f"{before}{table}\n{code}{after}"
+    file.write_text(text if inside else text + "\n" + code)
