@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 import glasshead as gh
 from glasshead import Attention, GlassheadError, ValueOracle
-from glasshead.paper._commutant import parts, turned
+from glasshead.paper._commutant import gauss_newton_step, split_into
 
 Subspaces = list[np.ndarray]
 
@@ -68,9 +68,9 @@ def best_possible(A: np.ndarray, bases: Subspaces) -> float:
 
     def moved(E: np.ndarray) -> float:
         rest = np.linalg.svd(E)[0][:, E.shape[1] :]
-        at = parts(A, E, rest)
+        at = split_into(A, E, rest)
         for _ in range(4):
-            at = turned(A, at)
+            at = gauss_newton_step(A, at)
         return float(np.linalg.norm(at.first @ at.first.T - E @ E.T))
 
     return max(moved(E) for E in bases)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from glasshead.paper._commutant import CEILING
+from glasshead.paper._commutant import LARGEST_UNTOLD
 
 from .blocks import CROWDED, SEEDS, TRIALS, load
 from .sensing.table import markdown
@@ -153,7 +153,7 @@ def page() -> str:
     tables |= {name: table(result[name]) for name, table in own.items()}
     tables["crowded"] = interpolation(result["interpolation, crowded"])
     size = dict(zip(("crowded_d", "crowded_r"), CROWDED, strict=True))
-    return TEXT.format(trials=TRIALS, ceiling=CEILING, **size, **ends(result["interpolation"]), **tables)
+    return TEXT.format(trials=TRIALS, ceiling=LARGEST_UNTOLD, **size, **ends(result["interpolation"]), **tables)
 
 
 def ends(rows: list[Row]) -> dict[str, int]:

@@ -71,7 +71,7 @@ def test_no_sequences_no_answers():
 
 
 def test_long_batches_are_cut(monkeypatch):
-    monkeypatch.setattr("glasshead._models.multi_head.CHUNK", 64)
+    monkeypatch.setattr("glasshead._models.multi_head.NUMBERS_AT_ONCE", 64)
     X = np.random.default_rng(0).standard_normal((50, 3, 4))
     np.testing.assert_allclose(MODELS[1](X), sum(one(X) for one in MODELS[1].heads) + MODELS[1].bias, rtol=1e-12)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import glasshead as gh
 from glasshead.paper.lemma_a_1 import LIPSCHITZ, TAU_CLIP, clipped_logit
-from glasshead.paper.theorem_6_1 import Probes
+from glasshead.paper.theorem_6_1 import NoisyProbes
 
 MARGIN = 0.2
 
@@ -176,7 +176,8 @@ def test_an_adversary_cannot_save_the_second_case():
 def test_the_second_case_keeps_its_logits_inside_the_clip():
     """`a b |u . W e_j| <= 1/2` for the corrected probes, with equality for the worst matrix; not for the paper's."""
     v, W = np.array([0.0, 1.0]), np.ones((2, 1)) * 3 / math.sqrt(2)
-    reach = {c: float(np.max(p.a * p.b * (p.u @ W)[:, 0])) for c in (True, False) for p in [Probes.of(v, 3.0, 1.0, c)]}
+    probes = {c: NoisyProbes.of(v, 3.0, 1.0, c) for c in (True, False)}
+    reach = {c: float(np.max(p.a * p.b * (p.u @ W)[:, 0])) for c, p in probes.items()}
     assert reach[True] == pytest.approx(0.5)
     assert reach[False] == pytest.approx(math.sqrt(2) / 2)
 

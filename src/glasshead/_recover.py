@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from inspect import currentframe
 from os import PathLike
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +17,19 @@ from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConver
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
 from ._learned import HeldOut, Learned
 from ._limits import fewest, information_limit
-from ._models import FrontHead, Model, Norm
-from ._oracles import Budgeted, Counted, Flat, Oracle, Watched, as_oracle, bar
+from ._models import FrontHead, Norm
+from ._oracles import Answering, Budgeted, Counted, Flat, Oracle, Watched, as_oracle, bar
 from ._plan import plan
 from ._recognise import NO_GUESS, Failure, find_families, find_next
 from ._recovery import Recovery
+from ._types import no_type_check
 from ._validate import positive, whole
 
 CHECKS = {"value": QUERIES, "sign": SIGN_QUERIES}
 
 
 def check_arguments(
-    oracle: Oracle, family: str, rank: Any, accuracy: Any, budget: Any, journal: Any, seed: Any, progress: Any
+    oracle: Oracle, family: Any, rank: Any, accuracy: Any, budget: Any, journal: Any, seed: Any, progress: Any
 ) -> None:
     dim = oracle.dim
     declared = named(family)
@@ -77,17 +77,18 @@ def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy: float 
 Progress = Callable[[int, int, str], None]
 
 
+@no_type_check
 def recover(
-    oracle: Oracle | Model,
+    oracle: Oracle | Answering,
     *,
     family: str = "auto",
     rank: int | None = None,
     accuracy: float | None = None,
     budget: int | None = None,
     journal: str | PathLike[str] | None = None,
-    norm: Norm | Literal["auto"] | None = "auto",
+    norm: Norm | str | None = "auto",
     seed: int = 0,
-    progress: bool | Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Recovery:
     """Recover the model behind `oracle` from queries alone.
 
@@ -129,7 +130,7 @@ class Wanted:
     rank: int | None
     accuracy: float | None
     budget: int | None
-    norm: Norm | Literal["auto"] | None
+    norm: Norm | str | None
     seed: int
 
 
@@ -229,16 +230,16 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None
         raise resolve(method.explain)(oracle, mismatch, rng) if method.explain else mismatch
     check_accuracy(oracle, wanted.accuracy, found, learned.needed)
     if check.warning:
-        warnings.warn(check.warning, HeadsMerged, stacklevel=levels_outside())
+        warnings.warn(check.warning, HeadsMerged, stacklevel=caller_level())
     return found
 
 
-def levels_outside() -> int:
-    """How many calls up from the caller of this function, itself included, code begins that is not of this package."""
-    here, level, frame = str(Path(__file__).parent), 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
-        level, frame = level + 1, frame.f_back
-    return level
+def caller_level() -> int:
+    """The stack level, seen from who asks, of the line that called `recover`."""
+    frame, level = currentframe(), 0
+    while frame is not None and frame.f_code is not recover.__code__:
+        frame, level = frame.f_back, level + 1
+    return level + 1
 
 
 def check_accuracy(oracle: Oracle, accuracy: float | None, found: Recovery, needed: str) -> None:

@@ -1,12 +1,17 @@
-"""Shapes in signatures, `Float[np.ndarray, "n d"]`: checked by jaxtyping and beartype in the tests, free elsewhere."""
+"""Shapes in signatures, `Float[np.ndarray, "n d"]`: checked by jaxtyping and beartype in the tests, free elsewhere.
+
+`ArrayLike` is numpy's for type checkers alone: what is wrong with an argument, `_validate` says better than beartype.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from jaxtyping import Float as Float
+    from numpy.typing import ArrayLike as ArrayLike
 else:
+    ArrayLike = Any
     try:
         from jaxtyping import Float
     except ImportError:  # users do not need the test tools

@@ -5,13 +5,13 @@ import pytest
 
 import glasshead as gh
 from glasshead._checks.family_laws import check_sum_laws
-from glasshead._learners.heads.together.columns import OFF, stand
-from glasshead._learners.heads.together.fit import Even, Pairs
+from glasshead._learners.heads.together.columns import OFF_SCORE, hyperplane_point
+from glasshead._learners.heads.together.even import EvenPart, find_even_part
 from glasshead._learners.heads.together.levenberg import levenberg
-from glasshead._learners.heads.together.lift import suited
-from glasshead._learners.heads.together.plane import Plane, heads_in
-from glasshead._learners.heads.together.turns import turned
-from glasshead._meters.isolated.two_tokens import open_box
+from glasshead._learners.heads.together.orientation import find_orientation
+from glasshead._learners.heads.together.pairs import Pairs
+from glasshead._learners.heads.together.plane import Plane, find_heads_in
+from glasshead._meters.head_sum import read_head_sum
 from tests.helpers import IMPOSTORS, Impostors
 from tests.multi.layers import layer
 
@@ -19,7 +19,7 @@ SUMS = "two_heads", "nearly_one_head"
 LATER = "hard_attention", "constant_after_a_while"  # obey every law that a few queries could test, or do so at first
 
 
-class Answers(Even):
+class Answers(EvenPart):
     """G of pairs that are known, as if asked."""
 
     def __init__(self, pairs: Pairs):
@@ -37,7 +37,7 @@ def pairs_at(target: gh.MultiHead, q: np.ndarray) -> Pairs:
 def test_a_plane_shows_all_heads(heads):
     rng = np.random.default_rng(heads)
     true = Pairs(6 * rng.standard_normal((heads, 2)), rng.standard_normal((heads, 2)))
-    found = heads_in(Plane(Answers(true), np.eye(2), 1.0, rng), 1e-9, 14)
+    found = find_heads_in(Plane(Answers(true), np.eye(2), 1.0, rng), 1e-9, 14)
     assert found is not None
     assert len(found) == heads
     for K, V in zip(found.K, found.V, strict=True):
@@ -53,7 +53,7 @@ def test_a_plane_of_something_else_shows_none():
             return Z, np.exp(-((Z[:, 0] - Z[:, 1] ** 2) ** 2)) * np.linalg.norm(Z, axis=1)
 
     nothing = Pairs(np.zeros((0, 2)), np.zeros((0, 2)))
-    assert heads_in(Plane(Smooth(nothing), np.eye(2), 1.0, np.random.default_rng(0)), 1e-9, 7) is None
+    assert find_heads_in(Plane(Smooth(nothing), np.eye(2), 1.0, np.random.default_rng(0)), 1e-9, 7) is None
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
@@ -61,30 +61,32 @@ def test_tokens_get_lengths_that_suit_the_scores(scale):
     target = layer(8, 3, 4)
     target = gh.MultiHead([gh.Attention(scale * h.W, h.v, key_bias=scale * h.key_bias) for h in target.heads])
     rng = np.random.default_rng(0)
-    face, length = suited(open_box(gh.ValueOracle(target), rng), rng)
-    scores = length * np.linalg.norm(pairs_at(target, face.q).K, axis=1) / np.sqrt(8)
+    found = find_even_part(read_head_sum(gh.ValueOracle(target), rng), rng)
+    assert found is not None
+    even, length = found
+    scores = length * np.linalg.norm(pairs_at(target, even.q).K, axis=1) / np.sqrt(8)
     assert 1 <= np.median(scores) <= 60
 
 
 def test_a_stand_is_on_the_own_hyperplane_with_the_others_off():
     rng = np.random.default_rng(0)
     pairs = Pairs(*rng.standard_normal((2, 5, 8)))
-    z = stand(pairs, 2, 1e6, rng)
+    z = hyperplane_point(pairs, 2, 1e6, rng)
     scores = pairs.K @ z
     assert abs(scores[2]) <= 1e-9
-    assert np.delete(np.abs(scores), 2).min() >= OFF * (1 - 1e-9)
+    assert np.delete(np.abs(scores), 2).min() >= OFF_SCORE * (1 - 1e-9)
 
 
 def test_heads_are_turned_the_right_way():
     rng = np.random.default_rng(0)
     target = layer(6, 4, 3)
-    box = open_box(gh.ValueOracle(target), rng)
+    box = read_head_sum(gh.ValueOracle(target), rng)
     q = rng.standard_normal(6)
     true, over = pairs_at(target, q), np.array([1.0, -1.0, -1.0, 1.0])[:, None]
     given = Pairs(over * true.K, over * true.V)
-    found = turned(Even(box, q, 1.0), given, 2.0, rng)
-    assert np.abs(found.ahead - np.where(over > 0, true.V, 0)).max() <= 1e-12
-    assert np.abs(found.back - np.where(over < 0, true.V, 0)).max() <= 1e-12
+    found = find_orientation(EvenPart(box, q, 1.0), given, 2.0, rng)
+    assert np.abs(found.positive - np.where(over > 0, true.V, 0)).max() <= 1e-12
+    assert np.abs(found.negative - np.where(over < 0, true.V, 0)).max() <= 1e-12
     assert not found.mean.any()
 
 

@@ -12,8 +12,10 @@ Every wrong answer and every crash is printed with the command that repeats it. 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -127,14 +129,16 @@ def streamed(options: argparse.Namespace) -> list[dict]:
     tasks = list(CASES.values()) if options.cases else boxes(options.boxes, seed, options.only)
     print(f"seed {seed}" if not options.cases else f"{len(CASES)} cases", flush=True)
     records, start = [], time.monotonic()
-    for record in run_all(tasks, options.workers, options.limit):
-        records.append(record)
-        if options.all or record["outcome"] in (*FAILURES, "unjudged", "empty"):
-            print(line(record), flush=True)
-        if len(records) % EVERY == 0:
-            counts = Counter(each["outcome"] for each in records)
-            done = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
-            print(f"-- {len(records)} boxes, {time.monotonic() - start:.0f} s: {done}", flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):  # what is known by then is shown and kept
+        for record in run_all(tasks, options.workers, options.limit):
+            records.append(record)
+            if options.all or record["outcome"] in (*FAILURES, "unjudged", "empty"):
+                print(line(record), flush=True)
+            if len(records) % EVERY == 0:
+                counts = Counter(each["outcome"] for each in records)
+                done = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
+                print(f"-- {len(records)} boxes, {time.monotonic() - start:.0f} s: {done}", flush=True)
     return records
 
 

@@ -140,7 +140,7 @@ def stacked(parts: list[np.ndarray]) -> np.ndarray:
 def box_answers(box: Box, X: np.ndarray) -> np.ndarray:
     """The box's, NaN where it has none."""
     try:
-        y = np.asarray(box.answer(X.copy()), float)
+        y = np.array(box.answer(X.copy()), float)  # a copy: a box may use its array again
     except Exception:
         return np.full((len(X), 1), np.nan)
     return y.reshape(len(X), -1) if y.size and len(y) == len(X) else np.full((len(X), 1), np.nan)

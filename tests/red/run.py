@@ -21,7 +21,7 @@ from .box import Box, build, group_of, oracle
 from .judge import Verdict, judge
 
 LIMIT = 120.0  # seconds of the processor for one recovery
-GRACE = 4.0  # times that much time on the clock, then the process is killed
+GRACE = 10.0  # times that much time on the clock, then the process is killed: the machine may be busy
 MEMORY = 8 * 2**30  # bytes of address space: a box of a billion dimensions must be refused, not tried
 FAILURES = ("wrong", "crash", "slow")
 BAD = (*FAILURES, "empty")
@@ -122,6 +122,7 @@ def outcome_of(box: Box, verdict: Verdict) -> tuple[str, str]:
 def serve(pipe: Connection, limit: float) -> None:
     """A worker: boxes by name and seed come in, records go out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     parent = os.getppid()
     while os.getppid() == parent:  # other workers hold the pipe open, too: its end says nothing
@@ -155,7 +156,11 @@ class Worker:
         self.pipe.send(task)
 
     def late(self) -> bool:
-        return self.task is not None and time.monotonic() - self.since > GRACE * self.limit
+        return self.task is not None and time.monotonic() - self.since > self.patience
+
+    @property
+    def patience(self) -> float:
+        return GRACE * max(self.limit, LIMIT)
 
     def end(self) -> None:
         self.process.kill()
@@ -177,7 +182,7 @@ def run_all(tasks: Iterable[tuple[str, int]], workers: int, limit: float = LIMIT
                 if worker.pipe in ready:
                     record = received(worker)
                 elif worker.late():
-                    record = lost(worker, "slow", f"killed after {GRACE * limit:g} seconds")
+                    record = lost(worker, "slow", f"killed after {worker.patience:g} seconds")
                 if record is None:
                     continue
                 yield record

@@ -51,7 +51,7 @@ def test_a_box_that_works_in_place_is_none_of_our_business():
 
 
 def test_large_requests_go_out_in_chunks(monkeypatch):
-    monkeypatch.setattr(homogeneous, "CHUNK", 160)
+    monkeypatch.setattr(homogeneous, "FLOATS_AT_ONCE", 160)
     net, largest = gaussian(8, 6), []
     found = gh.recover_relu(lambda x: largest.append(len(x)) or net(x), 8)
     assert max(largest) <= 20

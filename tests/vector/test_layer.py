@@ -8,7 +8,7 @@ import pytest
 import glasshead as gh
 from glasshead._learners.heads.vector import spaces
 from glasshead._learners.heads.vector.learn import learn_vector
-from glasshead._learners.heads.vector.spaces import ways_to_bunch
+from glasshead._learners.heads.vector.spaces import clusterings
 
 from .boxes import head, layer, learned
 
@@ -79,9 +79,9 @@ def test_a_second_input(monkeypatch):
 
     def merged_at_first(eigenvalues, floor):
         seen.append(len(eigenvalues))
-        return [] if len(seen) == 1 else ways_to_bunch(eigenvalues, floor)
+        return [] if len(seen) == 1 else clusterings(eigenvalues, floor)
 
-    monkeypatch.setattr(spaces, "ways_to_bunch", merged_at_first)
+    monkeypatch.setattr(spaces, "clusterings", merged_at_first)
     _, error, _ = learned(layer(24, 3), learn_vector)
     assert error <= 1e-9
     assert len(seen) == 2

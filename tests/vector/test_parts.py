@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glasshead._learners.heads.vector.spaces import drop_rank, spare_rows, ways_to_bunch
+from glasshead._learners.heads.vector.spaces import clusterings, null_space, spare_rows
 from glasshead._meters.vector import token_blocks
 
 
@@ -17,21 +17,21 @@ def spectrum(values, strays, noise=1e-6, seed=0):
 
 def test_bunches_add_up():
     seen = spectrum([(0.2, 3), (0.5, 5), (0.7, 2)], [0.1, 0.45, 0.9])
-    assert [size for _, size in ways_to_bunch(seen, 1e-7)[0]] == [3, 5, 2]
+    assert [size for _, size in clusterings(seen, 1e-7)[0]] == [3, 5, 2]
 
 
 def test_merged_bunches_do_not_add_up():
     seen = spectrum([(0.2, 3), (0.5, 7), (0.5, 5)], [0.1, 0.9, 1.2])
-    assert (3, 7, 5) not in [tuple(size for _, size in way) for way in ways_to_bunch(seen, 1e-7)]
+    assert (3, 7, 5) not in [tuple(size for _, size in way) for way in clusterings(seen, 1e-7)]
 
 
 def test_a_stray_beside_a_bunch():
     seen = spectrum([(0.2, 7), (0.5, 7), (0.52, 7)], [0.1, 0.5001, 0.9])
-    assert any([size for _, size in way] == [7, 7, 7] for way in ways_to_bunch(seen, 1e-7))
+    assert any([size for _, size in way] == [7, 7, 7] for way in clusterings(seen, 1e-7))
 
 
 def test_nothing_to_bunch():
-    assert ways_to_bunch(np.linspace(0, 1, 14).astype(complex), 1e-7) == []
+    assert clusterings(np.linspace(0, 1, 14).astype(complex), 1e-7) == []
 
 
 @pytest.mark.parametrize(("dim", "rank"), [(12, 3), (24, 8)])
@@ -45,7 +45,7 @@ def test_rank_drop(dim, rank):
     Z, weights = rng.standard_normal((n, dim)), rng.uniform(0.1, 0.9, (len(blocks), n))
     Y = sum(w[:, None] * (Z @ mixing[:, b] @ inverse[b]) for w, b in zip(weights, blocks, strict=True))
     space = np.linalg.qr(mixing[:, blocks[0]])[0]
-    drop = drop_rank(Y, Z, space[:, :-1] + 1e-5 * rng.standard_normal((dim, rank - 1)), rank)
+    drop = null_space(Y, Z, space[:, :-1] + 1e-5 * rng.standard_normal((dim, rank - 1)), rank)
     assert np.linalg.norm(space - drop.basis @ (drop.basis.T @ space)) <= 1e-10
     assert drop.ratio <= 1e-12
 

@@ -17,12 +17,21 @@ from .boxes import head, layer
 
 
 def attempt(box, learn=learn_vector, seed=0, **keywords):
-    """The relative error of what passed every check; the refusals are raised."""
+    """The relative error of what passed every check; the refusals are raised, and so is that it is not for vectors."""
     oracle, rng = gh.ValueOracle(box, **keywords), np.random.default_rng(seed)
     found = learn(oracle, rng)
+    if isinstance(found, NeedsScalarRoute):
+        raise gh.NotConverged(found.reason)
     if check_held_out_vector(oracle, found, rng).evidence is not None:
         raise gh.TargetMismatch("held out")
     return gh.distance(found.model, box) if hasattr(box, "dim") else np.inf
+
+
+def elsewhere(box, learn=learn_vector, **keywords) -> str:
+    """Why the box is not one for vector answers."""
+    found = learn(gh.ValueOracle(box, **keywords), np.random.default_rng(0))
+    assert isinstance(found, NeedsScalarRoute)
+    return str(found)
 
 
 def cancelling():
@@ -49,14 +58,12 @@ ELSEWHERE = {
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_needs_the_scalar_route(name):
     box, words = ELSEWHERE[name]
-    with pytest.raises(NeedsScalarRoute, match=words):
-        attempt(box)
+    assert words in elsewhere(box)
 
 
 @pytest.mark.parametrize("keywords", [{"tolerance": 1e-3}, {"rtol": 1e-3}])
 def test_promises_are_for_the_scalar_route(keywords):
-    with pytest.raises(NeedsScalarRoute, match="tolerance"):
-        attempt(head(8, 8), learn_vector_attention, **keywords)
+    assert "tolerance" in elsewhere(head(8, 8), learn_vector_attention, **keywords)
 
 
 def normalised(dim=16):
@@ -104,7 +111,7 @@ IMPOSTORS = [normalised, hard_attention, residual, cooler_when_longer, positions
 @pytest.mark.parametrize("learn", [learn_vector, learn_vector_attention])
 @pytest.mark.parametrize("make", IMPOSTORS)
 def test_what_is_no_sum_of_heads(make, learn):
-    with pytest.raises((gh.TargetMismatch, gh.AccuracyUnreachable, NeedsScalarRoute)):
+    with pytest.raises((gh.TargetMismatch, gh.AccuracyUnreachable, gh.NotConverged)):
         attempt(make(), learn, dim=16)
 
 
@@ -140,7 +147,9 @@ def test_heads_hardly_apart():
     oracle = gh.ValueOracle(near)
     try:
         found = learn_vector(oracle, rng)
-    except (gh.GlassheadError, NeedsScalarRoute):
+    except gh.GlassheadError:
+        return
+    if isinstance(found, NeedsScalarRoute):
         return
     X = rng.standard_normal((50, 4, 16))
     assert np.abs(found.model(X) - near(X)).max() <= 1e-5
@@ -172,6 +181,6 @@ def test_float32(make, learn, least):
         try:
             assert attempt(make(seed), learn, seed, dtype="float32") <= 1e-3
             done += 1
-        except (gh.TargetMismatch, gh.AccuracyUnreachable, NeedsScalarRoute):
+        except (gh.TargetMismatch, gh.AccuracyUnreachable, gh.NotConverged):
             pass
     assert done >= least

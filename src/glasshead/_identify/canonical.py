@@ -1,17 +1,22 @@
-"""Every model here is a list of heads and a bias, in float64, with v of shape (d, k) even for one output."""
+"""The canonical form of a sum of heads: equal scores merged, silent heads dropped, the rest in order.
+
+Here every model is a `HeadSum`: heads and a bias in float64, with v of shape (d, k) even for one output.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import norm
 from scipy.sparse.csgraph import connected_components
 
-from .._models import Attention, MultiHead, plain, with_values
+from .._models import Attention, MultiHead, with_values, without_bias
+from .._types import no_type_check
 
 
 @dataclass(frozen=True)
-class Parts:
+class HeadSum:
     dim: int
     heads: list[Attention]
     bias: np.ndarray
@@ -23,13 +28,13 @@ class Parts:
         return MultiHead(self.heads or [silent], bias=self.bias)
 
 
-def parts(model) -> Parts:
+def as_head_sum(model) -> HeadSum:
     check_model(model)
     bias = np.atleast_1d(np.asarray(model.bias, np.float64))
-    return Parts(model.dim, [in_columns(head) for head in heads_of(model)], bias)
+    return HeadSum(model.dim, [with_value_columns(head) for head in heads_in(model)], bias)
 
 
-def heads_of(model) -> tuple[Attention, ...]:
+def heads_in(model) -> tuple[Attention, ...]:
     return model.heads if isinstance(model, MultiHead) else (model,)
 
 
@@ -38,26 +43,25 @@ def check_model(model) -> None:
         raise TypeError(f"expected a gh.Attention or a gh.MultiHead, got {type(model).__name__}")
 
 
-def in_columns(head: Attention) -> Attention:
-    head = plain(head, np.float64)
+def with_value_columns(head: Attention) -> Attention:
+    head = without_bias(head, np.float64)
     return head if head.v.ndim == 2 else with_values(head.score_tensors(), head.v[:, None])
 
 
-def comparable(a: Parts, b: Parts) -> bool:
+def comparable(a: HeadSum, b: HeadSum) -> bool:
     """One output is one output, as (d,) or as (d, 1)."""
     return a.dim == b.dim and a.bias.shape == b.bias.shape
 
 
 def length(x: np.ndarray) -> float:
-    """The Euclidean or Frobenius norm; entries are scaled first, so that no square overflows or vanishes."""
-    largest = float(np.abs(x).max(initial=0.0))
-    return 0.0 if largest == 0 else largest * float(np.linalg.norm(x / largest))
+    """The Euclidean or Frobenius norm, by the BLAS routine in which no square overflows or vanishes."""
+    return float(norm(x.ravel()))
 
 
-SAME = 1e-9
+DEFAULT_TOL = 1e-9
 # With a token q long enough for W q to matter beside a key bias k, scores reach |q| |k| = k^2 / W and are rounded in
 # proportion: answers in float64 do not clearly show a part of W smaller than this part of k^2.
-ROUNDED = 2.0**-40
+LOST_BESIDE_KEY_BIAS = 2.0**-40
 
 
 def clusters(heads: list[Attention], tol: float) -> list[list[int]]:
@@ -73,14 +77,15 @@ def alike(heads: list[Attention], tol: float) -> np.ndarray:
     for i, j in zip(*np.triu_indices(len(heads), 1), strict=True):
         larger, longer = max(W[i], W[j]), max(key[i], key[j])
         answer[i, j] = (
-            abs(W[i] - W[j]) <= (allowed := tol * larger + ROUNDED * longer**2)
+            abs(W[i] - W[j]) <= (allowed := tol * larger + LOST_BESIDE_KEY_BIAS * longer**2)
             and length(biases[i] - biases[j]) <= tol * max(longer, np.sqrt(larger))
             and length(matrices[i] - matrices[j]) <= allowed
         )
     return answer
 
 
-def canonical(model, *, tol: float = SAME) -> MultiHead:
+@no_type_check
+def canonical(model: Attention | MultiHead, *, tol: float = DEFAULT_TOL) -> MultiHead:
     """The model with heads of equal `(W, key_bias)` merged, heads with `v = 0` dropped, and the rest in order.
 
     >>> head = gh.Attention.random(4, seed=1)
@@ -94,16 +99,16 @@ def canonical(model, *, tol: float = SAME) -> MultiHead:
     was added up. A merged head keeps the scores of its member with the longest `v`. A model without any head left is
     one head with `W = 0` and `v = 0`.
     """
-    form = canonical_parts(parts(model), tol)
-    shape = heads_of(model)[0].v.shape[1:]
+    form = canonical_sum(as_head_sum(model), tol)
+    shape = heads_in(model)[0].v.shape[1:]
     heads = form.heads or list(form.model.heads)
     return MultiHead([reshaped(head, shape, model.dtype) for head in heads], bias=form.bias.reshape(shape))
 
 
-def canonical_parts(model: Parts, tol: float) -> Parts:
+def canonical_sum(model: HeadSum, tol: float) -> HeadSum:
     heads = merged(model.heads, tol)
     longest = max((length(head.v) for head in heads), default=0.0)
-    return Parts(model.dim, sorted(louder(heads, tol * longest), key=place), model.bias)
+    return HeadSum(model.dim, sorted(louder(heads, tol * longest), key=sort_key), model.bias)
 
 
 def merged(heads: list[Attention], tol: float) -> list[Attention]:
@@ -125,7 +130,7 @@ def louder(heads: list[Attention], threshold: float) -> list[Attention]:
     return [head for head in heads if length(head.v) > threshold]
 
 
-def place(head: Attention) -> tuple:
+def sort_key(head: Attention) -> tuple:
     return -length(head.v), (head.W + 0.0).tobytes(), head.key_bias.tobytes()
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from .._models import Attention, FrontHead, Head, Transformer, with_values
-from .canonical import SAME, Parts, canonical_parts, comparable, length, parts
+from .._models import Attention, FrontHead, Head, Network, Transformer, with_values
+from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, canonical_sum, comparable, length
 
 
-def distance(a, b, *, up_to_scale: bool = False) -> float:
+def distance(a: Any, b: Any, *, up_to_scale: bool = False) -> float:
     """The larger of the relative distances of W (with the key bias as one more column) and of v (with the bias).
 
     >>> gh.distance(gh.Attention.random(4, seed=1), gh.Attention.random(4, seed=1))
@@ -29,85 +32,74 @@ def distance(a, b, *, up_to_scale: bool = False) -> float:
     """
     kinds = {type(a), type(b)}
     if FrontHead in kinds or kinds == {Transformer}:
-        return behind_heads(a, b)
-    if not isinstance(a, Attention) or not isinstance(b, Attention):
-        return matched_distance(a, b, up_to_scale)
-    if a.dim != b.dim or a.v.size != b.v.size:  # one output is one output, as (d,) or as (d, 1)
+        return distance_in_front(a, b)
+    first, second = as_head_sum(a), as_head_sum(b)
+    if not comparable(first, second):
         return float("inf")
-    values = relative(*(on_unit_scale(model) if up_to_scale else values_of(model) for model in (a, b)))
-    if not np.any(a.v) and not np.any(b.v):
-        return values
-    return max(values, relative(np.c_[a.W, a.key_bias], np.c_[b.W, b.key_bias]))
+    # Two heads are compared as they are, whatever their v, unless no query sees either.
+    as_they_are = kinds == {Attention} and any(np.any(model.v) for model in (a, b))
+    if not as_they_are:
+        first, second = canonical_sum(first, DEFAULT_TOL), canonical_sum(second, DEFAULT_TOL)
+    if up_to_scale:
+        first, second = on_unit_scale(first), on_unit_scale(second)
+    if as_they_are:
+        return max(values_apart(first, second), scores_apart(first.heads[0], second.heads[0]))
+    return matched_distance(first, second)
 
 
-def behind_heads(a, b) -> float:
-    """Of two heads with something behind them, or one of them."""
-    for model in (a, b):
-        if not isinstance(model, Head):
-            raise TypeError(f"expected two models with one head each, got {type(model).__name__}")
+def distance_in_front(a: Any, b: Any) -> float:
+    """Of two heads with something behind them: the distance of the heads, and of the networks where both are known."""
+    if not isinstance(a, Head) or not isinstance(b, Head):
+        several = a if isinstance(b, Head) else b
+        raise TypeError(f"expected two models with one head each, got {type(several).__name__}")
     if a.dim != b.dim:
         return float("inf")
-    scores = relative(np.c_[a.W, a.key_bias], np.c_[b.W, b.key_bias])
-    return max(scores, networks_apart(a, b)) if isinstance(a, Transformer) and isinstance(b, Transformer) else scores
+    scores = scores_apart(a, b)
+    if isinstance(a, Transformer) and isinstance(b, Transformer):
+        return max(scores, networks_apart(a.network, b.network))
+    return scores
 
 
-def networks_apart(a: Transformer, b: Transformer) -> float:
+def networks_apart(a: Network, b: Network) -> float:
+    """The largest difference on inputs of lengths over four decades, over the largest value."""
     x = np.random.default_rng(0).standard_normal((1000, a.dim)) * np.resize([0.1, 1.0, 10.0, 100.0], 1000)[:, None]
-    one, other = a.network(x), b.network(x)
+    one, other = a(x), b(x)
     largest = max(float(np.abs(one).max()), float(np.abs(other).max()))
     return 0.0 if largest == 0 else float(np.abs(one - other).max()) / largest
 
 
-def values_of(model: Attention) -> np.ndarray:
-    return np.append(model.v, model.bias).astype(np.float64)
-
-
-def on_unit_scale(model: Attention) -> np.ndarray:
-    """v and bias divided by the norm of v, or by that of the bias where v = 0."""
-    values = values_of(model)
-    values = values / (np.abs(values).max() or 1.0)  # first, so that squares neither overflow nor vanish
-    v, bias = np.split(values, [model.v.size])
-    return values / (np.linalg.norm(v) or np.linalg.norm(bias) or 1.0)
-
-
-def relative(x: np.ndarray, y: np.ndarray) -> float:
-    x, y = x.astype(np.float64), y.astype(np.float64)
-    largest = max(np.abs(x).max(), np.abs(y).max()) or 1.0  # divided out for the same reason
-    x, y = x / largest, y / largest
-    size = max(np.linalg.norm(x), np.linalg.norm(y))
-    return 0.0 if size == 0 else float(np.linalg.norm(x - y) / size)
-
-
-def matched_distance(a, b, up_to_scale: bool) -> float:
-    """Between canonical forms, heads paired so that their distances add up to the least."""
-    first, second = (canonical_parts(parts(model), SAME) for model in (a, b))
-    if not comparable(first, second) or len(first.heads) != len(second.heads):
+def matched_distance(a: HeadSum, b: HeadSum) -> float:
+    """Of two canonical forms, heads paired so that their distances add up to the least."""
+    if len(a.heads) != len(b.heads):
         return float("inf")
-    if up_to_scale:
-        first, second = parts_on_unit_scale(first), parts_on_unit_scale(second)
-    far = np.array([[apart(g, h) for h in second.heads] for g in first.heads]).reshape(len(first.heads), -1)
+    far = np.array([[heads_apart(g, h) for h in b.heads] for g in a.heads]).reshape(len(a.heads), len(b.heads))
     rows, columns = linear_sum_assignment(far)
-    values = relative_parts(parts_values(first, rows), parts_values(second, columns))
-    return max(values, float(far[rows, columns].max(initial=0.0)))
+    ordered = (replace(model, heads=[model.heads[h] for h in order]) for model, order in ((a, rows), (b, columns)))
+    return max(values_apart(*ordered), float(far[rows, columns].max(initial=0.0)))
 
 
-def apart(a: Attention, b: Attention) -> float:
-    """The larger of the relative distances of v and of W, with the key bias as one more column."""
-    return max(relative_parts(a.v, b.v), relative_parts(np.c_[a.W, a.key_bias], np.c_[b.W, b.key_bias]))
+def heads_apart(a: Attention, b: Attention) -> float:
+    return max(relative(a.v, b.v), scores_apart(a, b))
 
 
-def parts_values(model: Parts, order: np.ndarray) -> np.ndarray:
-    """Every v in this order, and the bias."""
-    return np.concatenate([*(model.heads[h].v.ravel() for h in order), model.bias])
+def scores_apart(a: Head, b: Head) -> float:
+    """The relative distance of W, with the key bias as one more column."""
+    return relative(*(np.c_[head.W, head.key_bias].astype(np.float64) for head in (a, b)))
 
 
-def parts_on_unit_scale(model: Parts) -> Parts:
+def values_apart(a: HeadSum, b: HeadSum) -> float:
+    """The relative distance of every v, heads in the order they have, with the biases."""
+    return relative(*(np.concatenate([*(head.v.ravel() for head in model.heads), model.bias]) for model in (a, b)))
+
+
+def on_unit_scale(model: HeadSum) -> HeadSum:
     """Every v and the bias divided by the length of all v together, or of the bias where there is none."""
     size = length(np.array([length(head.v) for head in model.heads])) or length(model.bias) or 1.0
     heads = [with_values(head.score_tensors(), head.v / size) for head in model.heads]
-    return Parts(model.dim, heads, model.bias / size)
+    return HeadSum(model.dim, heads, model.bias / size)
 
 
-def relative_parts(x: np.ndarray, y: np.ndarray) -> float:
+def relative(x: np.ndarray, y: np.ndarray) -> float:
+    """The distance of x and y over the larger of their lengths."""
     size = max(length(x), length(y))
     return 0.0 if size == 0 else length(x - y) / size

@@ -13,37 +13,37 @@ import numpy as np
 
 from .._errors import NotIdentifiable
 from .._models import Attention, MultiHead
-from .._types import Float
-from .canonical import SAME, Parts, comparable, length, parts
-from .equivalent import difference, differs, token_length
+from .._types import Float, no_type_check
+from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, comparable, length
+from .equivalent import difference, is_nonzero, unit_score_length
 
-QUERIES = 8  # directions q for each head
-SCORES = (1.0, 4.0, 16.0)  # |z| |key|; the score itself is smaller by the angle between them
-LENGTHS = (1.0, 2.0**10)
-MOST = 32  # heads aimed at
+QUERY_DIRECTIONS = 8  # directions q for each head
+SCORE_SIZES = (1.0, 4.0, 16.0)  # |z| |key|; the score itself is smaller by the angle between them
+TOKEN_LENGTHS = (1.0, 2.0**10)
+MOST_HEADS = 32  # heads aimed at
 
 
-def one_row(left: Parts) -> np.ndarray:
+def one_row_candidates(left: HeadSum) -> np.ndarray:
     """The bias, and tokens along which the sum of all v is longest."""
     total = sum((head.v for head in left.heads), np.zeros((left.dim, len(left.bias))))
-    direction = main_direction(total) * token_length(left.heads)
-    tokens = [np.zeros(left.dim), *(sign * scale * direction for scale in LENGTHS for sign in (1, -1))]
+    direction = main_direction(total) * unit_score_length(left.heads)
+    tokens = [np.zeros(left.dim), *(sign * scale * direction for scale in TOKEN_LENGTHS for sign in (1, -1))]
     return np.array(tokens)[:, None]
 
 
-def two_rows(left: Parts) -> np.ndarray:
+def two_row_candidates(left: HeadSum) -> np.ndarray:
     return np.array([[z + q, q] for z, q in aimed(left)]).reshape(-1, 2, left.dim)
 
 
-def three_rows(left: Parts) -> np.ndarray:
+def three_row_candidates(left: HeadSum) -> np.ndarray:
     return np.array([[z + q, z + q, q] for z, q in aimed(left)]).reshape(-1, 3, left.dim)
 
 
-def aimed(left: Parts) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def aimed(left: HeadSum) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pairs `z, q` for each of the loudest heads."""
     rng = np.random.default_rng(0)
-    heads = sorted(map(whole, left.heads), key=lambda head: -length(head.v))
-    for head in heads[:MOST]:
+    heads = sorted(map(unfactored, left.heads), key=lambda head: -length(head.v))
+    for head in heads[:MOST_HEADS]:
         yield from aimed_between(head, nearest(head, heads), rng)
 
 
@@ -51,15 +51,15 @@ def aimed_between(
     head: Attention, other: Attention, rng: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     along = main_direction(head.v)
-    for direction in rng.standard_normal((QUERIES, head.dim)):
+    for direction in rng.standard_normal((QUERY_DIRECTIONS, head.dim)):
         for size in query_lengths(head, other):
             q = direction * (size / np.linalg.norm(direction))
             keys = [one.W @ q + one.key_bias for one in (head, other)]
             longest = max(map(length, keys))
             if longest > 0:
-                turned = unit(keys[0] - keys[1])
+                turned = scaled_to_unit(keys[0] - keys[1])
                 for z in (turned + along, turned - along):
-                    yield from ((z * (score / longest), q) for score in SCORES)
+                    yield from ((z * (score / longest), q) for score in SCORE_SIZES)
 
 
 def query_lengths(head: Attention, other: Attention) -> list[float]:
@@ -75,14 +75,14 @@ def nearest(head: Attention, heads: list[Attention]) -> Attention:
     others = [other for other in heads if other is not head]
     if not others:
         return Attention(-head.W, head.v, key_bias=-head.key_bias)
-    return min(others, key=lambda other: apart(head, other))
+    return min(others, key=lambda other: scores_difference(head, other))
 
 
-def whole(head: Attention) -> Attention:
+def unfactored(head: Attention) -> Attention:
     return Attention(head.W, head.v, key_bias=head.key_bias)
 
 
-def apart(a: Attention, b: Attention) -> float:
+def scores_difference(a: Attention, b: Attention) -> float:
     W, key = length(a.W) + length(b.W), length(a.key_bias) + length(b.key_bias)
     return length(a.W - b.W) / (W or 1.0) + length(a.key_bias - b.key_bias) / (key or 1.0)
 
@@ -92,15 +92,18 @@ def main_direction(v: np.ndarray) -> np.ndarray:
     return np.linalg.svd(v, full_matrices=False)[0][:, 0] if np.any(v) else np.zeros(len(v))
 
 
-def unit(x: np.ndarray) -> np.ndarray:
+def scaled_to_unit(x: np.ndarray) -> np.ndarray:
     return x / (length(x) or 1.0)
 
 
-CLEAR = 100.0  # times the rounding of the answers
-BATCH = 256  # sequences whose keys are held at once
+CLEAR_OF_ROUNDING = 100.0  # times the rounding of the answers
+SEQUENCES_AT_ONCE = 256  # sequences whose keys are held at once
 
 
-def separating_input(a, b, *, tol: float = SAME) -> Float[np.ndarray, "N d"] | None:
+@no_type_check
+def separating_input(
+    a: Attention | MultiHead, b: Attention | MultiHead, *, tol: float = DEFAULT_TOL
+) -> Float[np.ndarray, "N d"] | None:
     """A sequence that `a` and `b` answer differently, as short as possible; None where `gh.equivalent(a, b)`.
 
     >>> head = gh.Attention.random(4, seed=1)
@@ -111,16 +114,16 @@ def separating_input(a, b, *, tol: float = SAME) -> Float[np.ndarray, "N d"] | N
     Found from the parameters and checked by asking both, in float64: the answers differ by at least 100 times their
     rounding. Usually one or two rows do; heads with `W` and `-W` can need three (docs/identifiability.md).
     """
-    first, second = parts(a), parts(b)
+    first, second = as_head_sum(a), as_head_sum(b)
     if not comparable(first, second):
         raise ValueError(f"expected models with the same inputs and outputs, got {a!r} and {b!r}")
     left = difference(first, second, tol)
-    if not differs(left):
+    if not is_nonzero(left):
         return None
-    for ask in (one_row, two_rows, three_rows):
+    for ask in (one_row_candidates, two_row_candidates, three_row_candidates):
         candidates = ask(left)
         clear = clearness(first.model, second.model, candidates)
-        if clear.max(initial=0.0) >= CLEAR:
+        if clear.max(initial=0.0) >= CLEAR_OF_ROUNDING:
             return candidates[clear.argmax()]
     raise NotIdentifiable(
         f"these models differ by more than tol = {tol}, but in float64 no answer was found that shows it; "
@@ -131,12 +134,12 @@ def separating_input(a, b, *, tol: float = SAME) -> Float[np.ndarray, "N d"] | N
 def clearness(a: MultiHead, b: MultiHead, X: np.ndarray) -> np.ndarray:
     """By how much the answers differ, over how much they may be rounded."""
     apart = np.linalg.norm(a(X) - b(X), axis=1)
-    batches = [X[start : start + BATCH] for start in range(0, len(X), BATCH)]
-    size = np.array([bound for batch in batches for bound in rounding(a, batch) + rounding(b, batch)])
+    batches = [X[start : start + SEQUENCES_AT_ONCE] for start in range(0, len(X), SEQUENCES_AT_ONCE)]
+    size = np.array([bound for batch in batches for bound in answer_rounding(a, batch) + answer_rounding(b, batch)])
     return np.divide(apart, size, out=np.zeros(len(X)), where=size > 0)
 
 
-def rounding(model: MultiHead, X: np.ndarray) -> np.ndarray:
+def answer_rounding(model: MultiHead, X: np.ndarray) -> np.ndarray:
     """For sequences whose tokens but the last are equal.
 
     Values are rounded in proportion to tokens and v. Weights w, by w (1 - w) in proportion to scores, but what they

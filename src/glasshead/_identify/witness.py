@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .._models import Attention, MultiHead, with_values
-from .canonical import check_model, clusters, heads_of
+from .._types import no_type_check
+from .canonical import check_model, clusters, heads_in
 
 EQUAL = 1e-13  # relative: one W computed from two sets of factors
 
 
-def witness(model, seed: int = 0):
+@no_type_check
+def witness(model: Attention | MultiHead, seed: int = 0) -> Attention | MultiHead:
     """A model with other parameters that computes the same function, of the same kind and with as many heads.
 
     >>> model = gh.paper.proposition_7_1(gh.Attention.random(4, seed=1), [0.5, 0.5])
@@ -22,7 +24,7 @@ def witness(model, seed: int = 0):
     the parameters are unique up to the order of the heads, which does not count as a difference: `ValueError`.
     """
     check_model(model)
-    heads, rng = list(heads_of(model)), np.random.default_rng(seed)
+    heads, rng = list(heads_in(model)), np.random.default_rng(seed)
     changed = other_scores(heads, rng) or other_values(heads, rng)
     if changed is None:
         raise ValueError(

@@ -59,7 +59,7 @@ def learn_as_promised(
     try:
         oracle.stage = "reading v"
         opening = opening or read_opening(oracle, rng)
-        values, v = read_values(oracle, opening)
+        values, v = read_v(oracle, opening)
         bias = opening.zero
         known |= {"v": v, "bias": bias}
         oracle.stage = "checking that it is a head"
@@ -68,7 +68,7 @@ def learn_as_promised(
             return noise
         meter = find_frames(oracle, values, rng, known)
         oracle.stage = "reading W"
-        meter, found = read_scores(meter, rng, rank, accuracy)
+        meter, found = read_W_once_or_twice(meter, rng, rank, accuracy)
     except (BudgetExceeded, TargetMismatch) as error:
         error.known = known | error.known
         raise
@@ -85,7 +85,7 @@ def learn_as_promised(
     )
 
 
-def read_scores(
+def read_W_once_or_twice(
     meter: ValueMeter, rng: np.random.Generator, rank: int | None, accuracy: float | None
 ) -> tuple[ValueMeter, Measured]:
     """W, and the meter that read it: twice beside a key bias, where that is cheap."""
@@ -100,7 +100,7 @@ def read_scores(
         raise
 
 
-def read_values(oracle: Oracle, opening: Opening) -> tuple[Values, np.ndarray]:
+def read_v(oracle: Oracle, opening: Opening) -> tuple[Values, np.ndarray]:
     """`Values`, and v for all outputs where there are several: d queries, one long token per coordinate."""
     zero, first = opening.zero, opening.first
     step = value_step(oracle, float(np.abs(zero).max()), float(np.abs(first - zero).max()))

@@ -15,9 +15,14 @@ from scipy.optimize import brentq
 from .._checks import MIXTURE_KEYS, check_mixture, mix_third_key
 from .._meters import Frame, Interval, ValueMeter, Values, cone, largest_product, lever, orthonormal_frame, squeezed
 from .._oracles import Oracle
-from .key_bias import SCORE, check_key_bias, find_key_bias, find_scale_or_refuse, pilots_for
+from .key_bias import KEY_BIAS_LOGIT, check_key_bias, find_key_bias, find_scale_or_refuse, pilots_for, read_key_bias
 
-OFFSET = 0.5  # rms of the logits that the key bias alone gives to keys squeezed along it
+SQUEEZED_LOGIT = 0.5  # rms of the logits that the key bias alone gives to keys squeezed along it
+# Dimensions in which the key bias may be read again, d more queries, with keys that hardly see it: it halves the error
+# of W beside biases of ten times W and v. Up to 4 a second measurement of all of W does more; past 16 it would not fit
+# into the 64 queries beyond one per parameter.
+AGAIN = range(5, 17)
+LONGER = 6.0  # how many times longer keys may be then
 LEAN = 0.9  # times d^(-1/6), how far queries lean to one side where a key bias may hide: gives the least bound
 
 
@@ -72,13 +77,17 @@ def find_frames_with_bias(meter: ValueMeter, rng: np.random.Generator, around: n
     oracle, d = meter.oracle, meter.oracle.dim
     axis = meter.values.v / np.linalg.norm(meter.values.v)
     # Balances the answers' error, which falls with rho, against the bias's, which rises with it.
-    rho = SCORE * d**0.75 / float(np.linalg.norm(meter.key_bias))
-    rho = min(rho, oracle.reach / 2)
+    rho = KEY_BIAS_LOGIT * d**0.75 / float(np.linalg.norm(meter.key_bias))
+    # Where the output's bias drowns what such keys add, longer ones pay, if the key bias is read again with them.
+    again = d in AGAIN and abs(meter.values.bias) > rho * float(np.linalg.norm(meter.values.v))
+    rho = min(rho * (LONGER if again else 1.0), oracle.reach / 2)
     meter = replace(
         meter,
         keys=squeezed_keys(meter.key_bias, axis, rho, rng),
         queries=cone(across(axis, rng) if around is None else around, rng),
     )
+    if again:
+        meter = read_key_bias(meter, rho)
 
     def pilot(kappa: float, count: int):
         return read_pilots(meter.at(rho, kappa), count, rng, alone=False)  # the key bias has told before
@@ -87,14 +96,14 @@ def find_frames_with_bias(meter: ValueMeter, rng: np.random.Generator, around: n
 
 
 def squeezed_keys(key_bias: np.ndarray, axis: np.ndarray, rho: float, rng: np.random.Generator) -> Frame:
-    """A cone around v, squeezed until keys of length `rho` have logits of rms `OFFSET` on the key bias alone."""
+    """A cone around v, squeezed until the key bias alone gives keys of length `rho` logits of rms `SQUEEZED_LOGIT`."""
     size, d = float(np.linalg.norm(key_bias)), len(axis)
     along = key_bias / size
     cosine = float(axis @ along)
 
     def excess(factor: float) -> float:
         leaning = (factor * cosine) ** 2 / (max(0.0, 1 - cosine**2) + (factor * cosine) ** 2)
-        return rho * size * factor * np.sqrt((leaning + (1 - leaning) / max(1, d - 1)) / 2) - OFFSET
+        return rho * size * factor * np.sqrt((leaning + (1 - leaning) / max(1, d - 1)) / 2) - SQUEEZED_LOGIT
 
     factor = 1.0 if excess(1.0) <= 0 else brentq(excess, 1e-9, 1.0)
     return squeezed(axis, along, float(factor), rng)  # type: ignore[arg-type]

@@ -20,9 +20,9 @@ from .._meters import (
 )
 
 DETECTIONS = 2  # keys that look for a bias, where only rounding could hide it
-HIDES = 1e3  # both see less than 1/HIDES of a typical share of the bias once in a million times
-KEY_BIAS_PILOTS, ENOUGH = 12, 8  # ENOUGH of them tell how the bias lies to v
-SCORE = 1.2  # rms of the logits: best where the answer's error does not shrink with the signal
+BIAS_HIDES = 1e3  # both see less than 1/BIAS_HIDES of a typical share of the bias once in a million times
+KEY_BIAS_PILOTS, ALIGNMENT_PILOTS = 12, 8  # ALIGNMENT_PILOTS of them tell how the bias lies to v
+KEY_BIAS_LOGIT = 1.2  # rms of the logits: best where the answer's error does not shrink with the signal
 
 
 def check_key_bias(meter: ValueMeter) -> tuple[bool, float]:
@@ -35,7 +35,7 @@ def check_key_bias(meter: ValueMeter) -> tuple[bool, float]:
     keys = oracle.reach * meter.keys.vectors[: DETECTIONS if oracle.exact else None]
     s, lo, hi = meter.read(zero, keys[None])
     if oracle.exact:
-        unseen = HIDES * np.sqrt(oracle.dim) * np.maximum(np.abs(lo), np.abs(hi)).max()
+        unseen = BIAS_HIDES * np.sqrt(oracle.dim) * np.maximum(np.abs(lo), np.abs(hi)).max()
     else:
         errors = meter.errors(zero, keys, (s, lo, hi), np.ones_like(s))
         unseen = np.linalg.norm(meter.keys.inverse @ s[0]) + errors.through(meter.keys)
@@ -43,7 +43,7 @@ def check_key_bias(meter: ValueMeter) -> tuple[bool, float]:
 
 
 def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = True) -> ValueMeter:
-    """The meter with its key bias filled in, at the scale where all d logits are near `SCORE`.
+    """The meter with its key bias filled in, at the scale where all d logits are near `KEY_BIAS_LOGIT`.
 
     Whether it is one head that answers `alone` is looked at on the way.
     """
@@ -59,9 +59,9 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = Tru
         readings[rho] = np.append(readings.get(rho, ()), interval[0][0] / rho)
         return interval
 
-    rho = find_scale_or_refuse(meter, pilot, oracle.reach, SCORE, pilots_for(keys))
+    rho = find_scale_or_refuse(meter, pilot, oracle.reach, KEY_BIAS_LOGIT, pilots_for(keys))
     seen = next(reversed(readings.values()))
-    if len(seen) >= ENOUGH and abs(seen.mean()) > seen.std():
+    if len(seen) >= ALIGNMENT_PILOTS and abs(seen.mean()) > seen.std():
         keys, rho = leaning_less(meter, seen, rng)
     return read_key_bias(replace(meter, keys=keys), min(rho, oracle.reach))
 
@@ -76,7 +76,7 @@ def leaning_less(meter: ValueMeter, seen: np.ndarray, rng: np.random.Generator) 
     lean = 1 / np.hypot(1, along / max(across, along / meter.oracle.dim))
     size = np.sqrt(2) * np.hypot(lean * along, np.sqrt(1 - lean**2) * across)
     axis = meter.values.v / np.linalg.norm(meter.values.v)
-    return cone(axis, rng, float(lean)), float(SCORE / size)
+    return cone(axis, rng, float(lean)), float(KEY_BIAS_LOGIT / size)
 
 
 def read_key_bias(meter: ValueMeter, rho: float) -> ValueMeter:

@@ -16,7 +16,7 @@ from .._learned import LearnedHead, Sampled
 from .._limits import information_limit
 from .._models import Attention
 from .._oracles import CERTAIN, Averaged, Narrow, Oracle
-from .key_bias import SCORE
+from .key_bias import KEY_BIAS_LOGIT
 from .passes import (
     LearnAsPromised,
     Spoiled,
@@ -155,7 +155,7 @@ def find_first_repeats(oracle: Oracle, noise: Noise) -> int:
 def repeats_for(noise: Noise, oracle: Oracle, head: Attention) -> int:
     """A key bias limits the length of keys, so that more repeats are needed than without."""
     reach, key_bias = oracle.reach, float(np.linalg.norm(head.key_bias))
-    rho = min(reach, SCORE * oracle.dim**0.75 / key_bias) if key_bias > 0 else reach
+    rho = min(reach, KEY_BIAS_LOGIT * oracle.dim**0.75 / key_bias) if key_bias > 0 else reach
     return repeats_at(noise, rho, float(np.linalg.norm(head.v.reshape(oracle.dim, -1), 2)))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from .._meters import ValueMeter, cone
 from .._oracles import Translated
 from .._schemes import Measured, full
-from .key_bias import SCORE, read_key_bias
+from .key_bias import KEY_BIAS_LOGIT, read_key_bias
 
 NULL = 1e-6  # of the largest singular value of W: smaller ones would send the origin far away, for hardly any gain
 
@@ -35,7 +35,7 @@ def read_from_null_origin(meter: ValueMeter, first: Measured, rng: np.random.Gen
     bias = values.bias + float(origin @ values.v)
     moved_values = replace(values, bias=bias, ground=ground, unsure=unsure)
     keys = cone(values.v / v_norm, rng)
-    product = SCORE / float(np.sqrt(np.mean((keys.vectors @ W @ queries.vectors.T) ** 2)))
+    product = KEY_BIAS_LOGIT / float(np.sqrt(np.mean((keys.vectors @ W @ queries.vectors.T) ** 2)))
     # The answers' rounding costs (ground / |v| + kappa) / rho, that of the cancelled key bias clutter * rho.
     rho = min(max(np.sqrt(ground / v_norm / clutter), np.cbrt(product / clutter)), (reach - far) / 2)
     kappa = min(product / rho, (reach - far) / 2)

@@ -17,10 +17,10 @@ from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Narrow, Oracle, Scaled
 
-CONFIDENCE = 0.95  # of the intervals, as is usual; `interval` says what they are
+INTERVAL_CONFIDENCE = 0.95  # of the intervals, as is usual; `interval` says what they are
 FEWEST_PASSES = 4  # with 3 of the same noise the interval would be 1.3 times as wide, with 2 of them 2.2 times
-ROUNDINGS = 2.0**-46  # of what is read: all passes may share it
-MARGIN = 1.2  # for an interval predicted from few passes
+SHARED_ROUNDING = 2.0**-46  # of what is read: all passes may share it
+PREDICTION_MARGIN = 1.2  # for an interval predicted from few passes
 # The error has as many degrees of freedom as numbers are read independently. Errors that many of them share leave
 # fewer: half of them, and 3 at most, make the interval a little too wide.
 FREE = 3.0
@@ -68,12 +68,12 @@ def wanted_passes(passes: list[Attention], accuracy: float | None) -> int:
         return P
     each, wanted = P * interval(passes, "W") ** 2 / quantile(P, W.size), P
     for _ in range(4):
-        wanted = max(P + 1, math.ceil(MARGIN * each * quantile(wanted, W.size) / accuracy**2))
+        wanted = max(P + 1, math.ceil(PREDICTION_MARGIN * each * quantile(wanted, W.size) / accuracy**2))
     return wanted
 
 
 def interval(passes: list[Attention], name: str) -> float:
-    """How far the average is off in that parameter, at most, with `CONFIDENCE`.
+    """How far the average is off in that parameter, at most, with `INTERVAL_CONFIDENCE`.
 
     For P independent values `sum |x - mean|^2 / (P (P - 1))` estimates the mean square of that error; the two have
     k (P - 1) and k degrees of freedom, so their ratio follows an F distribution.
@@ -81,13 +81,13 @@ def interval(passes: list[Attention], name: str) -> float:
     values = np.stack([np.asarray(getattr(head, name)) for head in passes])
     P = len(values)
     square = float(np.sum((values - values.mean(axis=0)) ** 2)) / (P * (P - 1))
-    rounding = ROUNDINGS * values[0].size * float(np.linalg.norm(values[0]))
+    rounding = SHARED_ROUNDING * values[0].size * float(np.linalg.norm(values[0]))
     return math.sqrt(quantile(P, values[0].size) * square) + rounding
 
 
 def quantile(passes: int, numbers: int) -> float:
     free = max(1.0, min(FREE, numbers / 2))
-    return float(F.ppf(CONFIDENCE, free, free * (passes - 1)))
+    return float(F.ppf(INTERVAL_CONFIDENCE, free, free * (passes - 1)))
 
 
 def average(passes: list[Attention]) -> Attention:
@@ -114,13 +114,20 @@ def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: LearnedHea
     rank, given = exact_rank(head), " for a head of that rank"
     if rank == head.dim:
         rank, given = numerical_rank(np.linalg.svd(head.W, compute_uv=False), rank, bounds["bound"]), ""
-    caveat = f"; a {CONFIDENCE:.0%} confidence interval{given} from the spread of {len(passes)} passes, no guarantee"
+    interval_words = f"a {INTERVAL_CONFIDENCE:.0%} confidence interval{given}"
     return Sampled(
-        model=head, rank=rank, **bounds, confidence=CONFIDENCE, quiet=quiet, caveat=caveat, needed=lacking, one=one
+        model=head,
+        rank=rank,
+        **bounds,
+        confidence=INTERVAL_CONFIDENCE,
+        quiet=quiet,
+        caveat=f"; {interval_words} from the spread of {len(passes)} passes, no guarantee",
+        needed=lacking,
+        one=one,
     )
 
 
-MORE = "a format with more digits"
+MORE_DIGITS = "a format with more digits"
 MOST_DITHERED = 64  # passes: past that, what they have in common would show
 DITHER = 2.0  # scales differ by up to that factor
 
@@ -142,11 +149,11 @@ def learn_from_narrow(
     if isinstance(one, Unpromised):
         return one
     words = f"its answers were taken to be rounded once, to {oracle.name}"
-    alone = Sampled.from_one(one, Narrow, words, MORE)
+    alone = Sampled.from_one(one, Narrow, words, MORE_DIGITS)
     if accuracy is None or one.bound <= accuracy or hidden(one):
         return alone
     passes = learn_passes(run, [], accuracy, MOST_DITHERED)
-    return alone if isinstance(passes, Spoiled) else sampled(passes, Narrow, MORE, one)
+    return alone if isinstance(passes, Spoiled) else sampled(passes, Narrow, MORE_DIGITS, one)
 
 
 def undone(head: Attention, factor: float) -> Attention:

@@ -1,4 +1,10 @@
-"""What one-row queries say: `f([x]) = x . B + bias`, where B is the sum of all heads' value maps."""
+"""Scores of all heads at once from answers of many numbers.
+
+One-row queries say `f([x]) = x . B + bias`, where B is the sum of all heads' value maps. With n tokens beside the last
+one x, head h moves the answer by `sum_i alpha_hi D_i B_h` in its own output space, where D are the tokens less x: n
+weights from a linear solve if n is at most the rank of `B_h`, and from `log(alpha_hi / alpha_h0)` n scores `D_i . (W_h
+x + key_bias_h)`. Tokens are chosen so that every head tells those of one query apart, and all together span the space.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,7 @@ from .._oracles import Oracle
 from .._types import Float
 from .value import HEADROOM
 
-SILENT = 64  # roundings of a d-dimensional sum, to be safe: a singular value below that is none
+OUTPUT_ROUNDINGS = 64  # roundings of a d-dimensional sum, to be safe: a singular value below that is none
 
 
 @dataclass(frozen=True)
@@ -47,20 +53,20 @@ def read_rows(oracle: Oracle, bias: np.ndarray, first: np.ndarray) -> np.ndarray
     return (oracle((step * np.eye(oracle.dim))[:, None]) - bias) / step
 
 
-def seen_outputs(oracle: Oracle, B: np.ndarray, bias: np.ndarray, least: float = 0.0) -> Readout:
+def seen_outputs(oracle: Oracle, B: np.ndarray, bias: np.ndarray, least_seen: float = 0.0) -> Readout:
     """The outputs that tokens reach; where some are fainter than `least` of the loudest, those are left aside."""
     _, s, right = svd(B)
-    rounding = SILENT * max(B.shape) * oracle.roundoff
-    return Readout(bias, B, right[s > max(rounding, least) * s[0]].T)
+    rounding = OUTPUT_ROUNDINGS * max(B.shape) * oracle.roundoff
+    return Readout(bias, B, right[s > max(rounding, least_seen) * s[0]].T)
 
 
-LIFTS = 12
-FAINT = 1e-3  # of what C reads: directions fainter than that cost more than they give
-LEVEL = 0.5  # of the median singular value: smaller ones are lifted to that in the end
+TOKEN_ROUNDS = 12
+READ_FAINT = 1e-3  # of what C reads: directions fainter than that cost more than they give
+SINGULAR_LEVEL = 0.5  # of the median singular value: smaller ones are lifted to that in the end
 
 
 @dataclass(frozen=True)
-class Readers:
+class JointReaders:
     """What all heads read, side by side: `joint` directions, its `inverse`, and where one head ends."""
 
     joint: np.ndarray
@@ -68,46 +74,46 @@ class Readers:
     ends: np.ndarray
 
 
-def side_by_side(bases: list[np.ndarray]) -> Readers:
+def joint_readers(bases: list[np.ndarray]) -> JointReaders:
     joint = np.concatenate(bases, axis=1)
-    return Readers(joint, np.linalg.pinv(joint, rcond=FAINT), np.cumsum([C.shape[1] for C in bases])[:-1])
+    return JointReaders(joint, np.linalg.pinv(joint, rcond=READ_FAINT), np.cumsum([C.shape[1] for C in bases])[:-1])
 
 
 def token_blocks(bases: list[np.ndarray], each: int, total: int, rng: np.random.Generator) -> np.ndarray:
     """`(blocks, each, d)`: at least `total` tokens of length about 1."""
-    readers, d = side_by_side(bases), len(bases[0])
+    readers, d = joint_readers(bases), len(bases[0])
     blocks = -(-total // each)
     D = rng.standard_normal((blocks * each, d))
     best, quality = D, 0.0
-    for _ in range(LIFTS):
-        D = told_apart(orthogonal(D), readers, each)
-        reached = least(D, readers, each) * least_singular(D)
+    for _ in range(TOKEN_ROUNDS):
+        D = separated_tokens(equal_singular(D), readers, each)
+        reached = least_seen(D, readers, each) * least_singular(D)
         if reached > quality:
             best, quality = D, reached
     return (best / np.sqrt(np.mean(np.sum(best**2, axis=1)))).reshape(blocks, each, d)
 
 
-def orthogonal(D: np.ndarray) -> np.ndarray:
+def equal_singular(D: np.ndarray) -> np.ndarray:
     """The nearest matrix of this shape with equal singular values, of rows of length about 1."""
     left, _, right = svd(D)
     return left @ right * np.sqrt(len(D) / min(D.shape))
 
 
-def told_apart(D: np.ndarray, readers: Readers, each: int) -> np.ndarray:
+def separated_tokens(D: np.ndarray, readers: JointReaders, each: int) -> np.ndarray:
     """The small singular values of every block that a head sees lifted, with the least change of D."""
     seen = D @ readers.joint
     shaped = seen.reshape(-1, each, seen.shape[1])
-    lifted = [lift(part) for part in np.split(shaped, readers.ends, axis=2)]
+    lifted = [raised_singular(part) for part in np.split(shaped, readers.ends, axis=2)]
     return D + (np.concatenate(lifted, axis=2).reshape(seen.shape) - seen) @ readers.inverse
 
 
-def lift(blocks: np.ndarray) -> np.ndarray:
+def raised_singular(blocks: np.ndarray) -> np.ndarray:
     left, s, right = np.linalg.svd(blocks, full_matrices=False)
     level = np.median(s, axis=-1, keepdims=True)
-    return left * np.clip(s, LEVEL * level, None)[:, None] @ right
+    return left * np.clip(s, SINGULAR_LEVEL * level, None)[:, None] @ right
 
 
-def least(D: np.ndarray, readers: Readers, each: int) -> float:
+def least_seen(D: np.ndarray, readers: JointReaders, each: int) -> float:
     seen = (D @ readers.joint).reshape(-1, each, readers.joint.shape[1])
     parts = np.split(seen, readers.ends, axis=2)
     return float(min(np.linalg.svd(part, compute_uv=False).min() for part in parts))
@@ -117,9 +123,10 @@ def least_singular(D: np.ndarray) -> float:
     return float(np.linalg.svd(D, compute_uv=False)[-1])
 
 
-SHORTER, ROUNDS = 4.0, 8  # tokens that saturate are sent again, shorter, at most so often
-WISE, NARROW = 0.875, 0.5  # of the tokens that a head can just tell apart, in float64 and with fewer digits
-TINY = 3e-3  # of an even share: a smaller weight has lost digits
+SATURATED_SHRINK, SATURATED_ROUNDS = 4.0, 8  # tokens that saturate are sent again, shorter, at most so often
+# Of the tokens that a head can just tell apart, how many to send: in float64, and with fewer digits.
+SHARE_DOUBLE, SHARE_NARROW = 0.875, 0.5
+LEAST_WEIGHT = 3e-3  # of an even share 1/(n + 1): a smaller weight has lost digits to the others
 
 
 @dataclass(frozen=True)
@@ -156,43 +163,45 @@ class VectorMeter:
 
     @property
     def rank(self) -> int:
-        """How many tokens besides the last one every head can just tell apart,"""
+        """How many tokens besides the last one every head can just tell apart."""
         return min(reader.rank for reader in self.readers)
 
     @property
     def at_once(self) -> int:
-        """and how many it is wise to send: it tells fewer apart far better, unless it is alone."""
-        share = WISE if self.oracle.roundoff == 2.0**-53 else NARROW
+        """How many tokens are sent besides the last one: every head tells fewer than it can apart far better, unless it
+        is
+        alone."""
+        share = SHARE_DOUBLE if self.oracle.roundoff == 2.0**-53 else SHARE_NARROW
         return self.rank if len(self.readers) == 1 else max(1, int(share * self.rank))
 
     def tokens(self, each: int, total: int, rng: np.random.Generator) -> np.ndarray:
         """Blocks of `each` tokens to send together, `total` at least."""
         return token_blocks([reader.loudest(each) for reader in self.readers], each, total, rng)
 
-    def scores(self, last: Float[np.ndarray, "j d"], D: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "j h n"]:
+    def read_scores(self, last: Float[np.ndarray, "j d"], D: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "j h n"]:
         """`D_i . (W_h x + key_bias_h)` for every row x of `last`."""
         scores = np.empty((len(last), len(self.readers), len(D)))
         left = np.arange(len(last))
-        room = self.oracle.reach - float(np.linalg.norm(last, axis=1).max())
-        factor = max(1.0, float(np.linalg.norm(D, axis=1).max()) / room)
-        for _ in range(ROUNDS):
-            weights = self.weights(last[left], D / factor)
-            good = weights.min(axis=(1, 2)) > TINY / (len(D) + 1)
+        longest = self.oracle.reach - float(np.linalg.norm(last, axis=1).max())
+        factor = max(1.0, float(np.linalg.norm(D, axis=1).max()) / longest)
+        for _ in range(SATURATED_ROUNDS):
+            weights = self.read_weights(last[left], D / factor)
+            good = weights.min(axis=(1, 2)) > LEAST_WEIGHT / (len(D) + 1)
             logs = np.log(weights[good])
             scores[left[good]] = factor * (logs[:, :, :-1] - logs[:, :, -1:])
-            left, factor = left[~good], factor * SHORTER
+            left, factor = left[~good], factor * SATURATED_SHRINK
             if len(left) == 0:
                 return scores
         return self.refuse(last[left[0]], D / factor)
 
     def refuse(self, x: np.ndarray, D: np.ndarray) -> NoReturn:
-        if self.noise(D, float(np.linalg.norm(x))).max() > TINY:
+        if self.noise(D, float(np.linalg.norm(x))).max() > LEAST_WEIGHT:
             raise AccuracyUnreachable("the box's numbers have too few digits to read its attention weights")
         query = np.concatenate([x + D, x[None]])
         law = "an attention weight lies between 0 and 1"
         raise TargetMismatch(NOT_HEADS, Evidence(law, query, "expected one for each token and head", "no such weights"))
 
-    def weights(self, last: np.ndarray, D: np.ndarray) -> Float[np.ndarray, "j h n1"]:
+    def read_weights(self, last: np.ndarray, D: np.ndarray) -> Float[np.ndarray, "j h n1"]:
         """How much each token counts for each head, the last one last."""
         X = np.concatenate([last[:, None] + D, last[:, None]], axis=1)
         moved = self.readout.moved(self.oracle(X), last)

@@ -1,9 +1,14 @@
-"""TODO."""
+"""What a box may be: parameters and a forward pass. Files: see the names; every one holds the model it is named after.
+
+`attention` one head and what all heads share, `multi_head` their sum (`projections` cuts fused matrices into heads),
+`network` the two-layer ReLU network, `transformer` a head with one behind it, `front_head` a head with a black box
+behind it, `norm` LayerNorm and RMSNorm in front of one, `files` safetensors.
+"""
 
 from .attention import Attention as Attention
 from .attention import Head as Head
-from .attention import plain as plain
 from .attention import with_values as with_values
+from .attention import without_bias as without_bias
 from .files import Model as Model
 from .files import load as load
 from .files import save as save

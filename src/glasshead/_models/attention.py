@@ -1,13 +1,20 @@
-"""What every head shares: `W`, whole or as two factors, and a key bias."""
+"""`gh.Attention`, one softmax attention head, and `Head`, what every model with one head shares.
+
+W is kept as it was given, whole or as two factors `K^T Q` from projections, and made whole only when asked for.
+"""
 
 from __future__ import annotations
+
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import softmax
 
 from .._linalg import factored_svd, numerical_rank
-from .._types import Float
+from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
+
+Kind = TypeVar("Kind", bound="Head")
 
 
 class Head:
@@ -79,7 +86,7 @@ class Head:
         keys = self.keys_against(np.ascontiguousarray(batch[:, -1]))
         return softmax(np.einsum("bnd,bd->bn", batch, keys), axis=-1)
 
-    def batched(self, X) -> tuple[np.ndarray, bool]:
+    def batched(self, X: ArrayLike) -> tuple[np.ndarray, bool]:
         """One sequence or a batch of them as a batch, and whether it was one."""
         X = np.asarray(X, dtype=self.dtype)
         if X.ndim not in (2, 3) or X.shape[-1] != self.dim or X.shape[-2] < 1:
@@ -100,7 +107,7 @@ class Head:
         missing = (rank or keep) - keep
         return np.pad(Q, ((0, missing), (0, 0))), np.pad(K, ((0, missing), (0, 0)))
 
-    def numpy(self):
+    def numpy(self: Kind) -> Kind:
         return self
 
     def score_tensors(self) -> dict[str, np.ndarray]:
@@ -114,13 +121,13 @@ class Head:
         return f"dim={self.dim}{rank}" + ", key_bias" * self.has_key_bias
 
 
-def scores_from(tensors: dict[str, np.ndarray]) -> dict:
+def scores_from(tensors: dict[str, np.ndarray]) -> dict[str, Any]:
     """The arguments of `_set_scores` in what `score_tensors` gave."""
     factors = None if "W" in tensors else (tensors["Q"], tensors["K"])
     return {"W": tensors.get("W"), "factors": factors, "key_bias": tensors.get("key_bias")}
 
 
-def random_scores(dim: int, rank: int | None, rng: np.random.Generator) -> dict:
+def random_scores(dim: int, rank: int | None, rng: np.random.Generator) -> dict[str, Any]:
     """Gaussian scores: on unit-variance tokens of variance about `dim`; `rank` keeps the factors."""
     if rank is None:
         return {"W": rng.standard_normal((dim, dim)) / np.sqrt(dim), "factors": None}
@@ -149,7 +156,7 @@ class Attention(Head):
 
     family = "attention"
 
-    def __init__(self, W, v, *, key_bias=None, bias=0.0):
+    def __init__(self, W: ArrayLike, v: ArrayLike, *, key_bias: ArrayLike | None = None, bias: ArrayLike = 0.0) -> None:
         self._set(as_real(W, "W"), None, v, key_bias, bias)
 
     def _set(self, W, factors, v, key_bias, bias) -> None:
@@ -163,13 +170,23 @@ class Attention(Head):
         self.bias = np.broadcast_to(bias.astype(dtype), v.shape[1:])[()]
 
     @classmethod
-    def from_projections(cls, Q, K, V, w_o, *, scale=1.0, q_bias=None, v_bias=None) -> Attention:
+    def from_projections(
+        cls,
+        Q: ArrayLike,
+        K: ArrayLike,
+        V: ArrayLike,
+        w_o: ArrayLike,
+        *,
+        scale: float = 1.0,
+        q_bias: ArrayLike | None = None,
+        v_bias: ArrayLike | None = None,
+    ) -> Attention:
         """The head with query, key and value projections `Q, K, V (r, d)` and output `w_o (r,)` or `(r, k)`.
 
         The factors are kept: the forward pass costs O(r d) per token and `W` is made only when asked for. A key
         projection's own bias shifts all scores alike, so there is nothing to pass for it.
         """
-        Q, K, V, w_o = (as_real(a, name) for a, name in ((Q, "Q"), (K, "K"), (V, "V"), (w_o, "w_o")))
+        Q, K, V, w_o = as_real(Q, "Q"), as_real(K, "K"), as_real(V, "V"), as_real(w_o, "w_o")
         check_shape(Q.ndim == 2 and Q.size > 0, "Q of shape (r, d)", Q.shape)
         check_shape(K.shape == Q.shape, f"K of shape {Q.shape}, like Q", K.shape)
         check_shape(V.ndim == 2 and V.shape[1] == Q.shape[1], f"V of shape (r, {Q.shape[1]})", V.shape)
@@ -189,7 +206,7 @@ class Attention(Head):
         head._set(**random_scores(dim, rank, rng), v=v, key_bias=None, bias=0.0)
         return head
 
-    def __call__(self, X) -> np.ndarray | np.floating:
+    def __call__(self, X: ArrayLike) -> np.ndarray | np.floating:
         batch, single = self.batched(X)
         weights, values = self.weights(batch), batch @ self.v
         answers = np.einsum("bn,bn...->b...", weights, values) + self.bias
@@ -214,7 +231,7 @@ def with_values(scores: dict[str, np.ndarray], v: np.ndarray) -> Attention:
     return Attention.from_tensors(scores | {"v": v, "bias": np.zeros(v.shape[1:], v.dtype)})
 
 
-def plain(head: Attention, dtype) -> Attention:
+def without_bias(head: Attention, dtype) -> Attention:
     """The head in this dtype, without its bias."""
     if head.dtype == dtype and not np.any(head.bias):
         return head

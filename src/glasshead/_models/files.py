@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from .._families import FAMILIES, resolve
+from .._types import no_type_check
 from .attention import Attention
 from .front_head import FrontHead
 from .multi_head import MultiHead
@@ -21,6 +22,7 @@ Model = Attention | FrontHead | MultiHead | Transformer
 FORMAT, VERSION = "glasshead", 1
 
 
+@no_type_check
 def save(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write a glasshead model to `path`, whole or not at all.
 

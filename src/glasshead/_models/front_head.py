@@ -1,13 +1,18 @@
-"""A head in front of a network that stays a black box."""
+"""`gh.FrontHead`: a head in front of a network that stays a black box.
+
+To answer a sequence it asks the box a shorter one with the same attention output: copies of one token `q + c u` before
+the last token q, with `c sigma(c s + log copies) = 1`, where u is the way from q to the output and s its score.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
-from .._types import Float
+from .._types import ArrayLike, Float
 from .._validate import as_real
 from .attention import Head, scores_from
 from .norm import Norm
@@ -35,7 +40,19 @@ class FrontHead(Head):
 
     family = "any-network"
 
-    def __init__(self, W, *, key_bias=None, behind=None, residual=True, norm=None):
+    behind: Any  # a Behind, or None
+    residual: bool
+    norm: Norm | None
+
+    def __init__(
+        self,
+        W: ArrayLike,
+        *,
+        key_bias: ArrayLike | None = None,
+        behind: Any = None,
+        residual: bool = True,
+        norm: Any = None,
+    ) -> None:
         self._set(as_real(W, "W"), None, key_bias, behind, residual, norm)
 
     def _set(self, W, factors, key_bias, behind, residual, norm) -> None:
@@ -50,14 +67,14 @@ class FrontHead(Head):
         """The tokens as the head sees them."""
         return X if self.norm is None else self.norm(X)
 
-    def attend(self, X) -> np.ndarray:
+    def attend(self, X: ArrayLike) -> np.ndarray:
         """The attention output: one vector `(d,)` for a sequence `(N, d)`, or `(B, d)` for a batch `(B, N, d)`."""
         batch, single = self.batched(X)
         batch = self.seen(batch)
         out = np.einsum("bn,bnd->bd", self.weights(batch), batch)
         return out[0] if single else out
 
-    def __call__(self, X) -> np.ndarray | np.generic:
+    def __call__(self, X: ArrayLike) -> np.ndarray | np.generic:
         if self.behind is None:
             raise ValueError(
                 "expected a head with behind=, which asks the box: what lies behind this head is not known; "
@@ -70,7 +87,7 @@ class FrontHead(Head):
                 answers[i] = y
         return np.array(answers)[0] if single else np.array(answers)
 
-    def shorter(self, X) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def shorter(self, X: ArrayLike) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Groups of sequences, by their indices in `X`, and shorter ones with the same attention output."""
         return shorter(self, self.batched(X)[0])
 
@@ -105,9 +122,9 @@ class FrontHead(Head):
 
 
 MOST_COPIES = 64
-LONGEST = 3.0  # times the way to the attention output
-STEPS = 256
-HALVINGS = 60
+LONGEST_FACTOR = 3.0  # times the way to the attention output
+FACTOR_GRID = 256
+FACTOR_HALVINGS = 60
 INSIDE = 1 - 1e-6  # of the ball that normalised tokens fill
 
 
@@ -121,11 +138,11 @@ def shorter(head: FrontHead, X: np.ndarray) -> Iterator[tuple[np.ndarray, np.nda
     s = np.einsum("bd,bd->b", u, head.keys_against(last))
     todo, copies = np.arange(len(X)), 1
     while len(todo) and copies <= MOST_COPIES:
-        c = shortest(s[todo], copies)
+        c = least_factor(s[todo], copies)
         tokens = last[todo] + c[:, None] * u[todo]
-        fits = np.isfinite(c) & inside(head, tokens)
+        fits = np.isfinite(c) & can_be_sent(head, tokens)
         if fits.any():
-            yield todo[fits], sequences(head, tokens[fits], X[todo[fits], -1], copies)
+            yield todo[fits], with_last_token(head, tokens[fits], X[todo[fits], -1], copies)
         todo, copies = todo[~fits], 2 * copies
     if len(todo):
         raise ValueError(
@@ -134,7 +151,7 @@ def shorter(head: FrontHead, X: np.ndarray) -> Iterator[tuple[np.ndarray, np.nda
         )
 
 
-def inside(head: FrontHead, tokens: np.ndarray) -> np.ndarray:
+def can_be_sent(head: FrontHead, tokens: np.ndarray) -> np.ndarray:
     """Which tokens are a normalisation of some token, if that matters, and of one that may be sent."""
     longest, fits = getattr(head.behind, "max_norm", None) or np.inf, np.ones(len(tokens), bool)
     if head.norm is not None:
@@ -143,23 +160,23 @@ def inside(head: FrontHead, tokens: np.ndarray) -> np.ndarray:
     return fits & (np.linalg.norm(tokens, axis=1) <= longest)
 
 
-def sequences(head: FrontHead, tokens: np.ndarray, last: np.ndarray, copies: int) -> np.ndarray:
+def with_last_token(head: FrontHead, tokens: np.ndarray, last: np.ndarray, copies: int) -> np.ndarray:
     tokens = tokens if head.norm is None else head.norm.token(tokens)
     return np.stack([tokens] * copies + [last], axis=1)
 
 
-def shortest(s: np.ndarray, copies: int) -> np.ndarray:
+def least_factor(s: np.ndarray, copies: int) -> np.ndarray:
     """The least c from 1 to `LONGEST` with `c sigma(c s + log copies) = 1`, NaN where there is none."""
 
     def excess(c):
         return c * expit(c * s + np.log(copies)) - 1
 
-    grid = np.linspace(1.0, LONGEST, STEPS)[:, None] + 0 * s
+    grid = np.linspace(1.0, LONGEST_FACTOR, FACTOR_GRID)[:, None] + 0 * s
     above = excess(grid) >= 0
     first = above.argmax(axis=0)
     high = np.where(above.any(axis=0), np.take_along_axis(grid, first[None], axis=0)[0], np.nan)
-    low = high - (LONGEST - 1) / (STEPS - 1)
-    for _ in range(HALVINGS):
+    low = high - (LONGEST_FACTOR - 1) / (FACTOR_GRID - 1)
+    for _ in range(FACTOR_HALVINGS):
         middle = (low + high) / 2
         up = excess(middle) >= 0
         low, high = np.where(up, low, middle), np.where(up, middle, high)

@@ -1,4 +1,4 @@
-"""Several attention heads, added up."""
+"""`gh.MultiHead`: several attention heads, added up."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from .._types import Float
+from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
-from .attention import Attention, plain, with_values
-from .projections import heads_of, read_out
+from .attention import Attention, with_values, without_bias
+from .projections import heads_of, projections_of, read_out
 
-CHUNK = 2**20  # numbers held at once per array: a few of them fit in the cache
+NUMBERS_AT_ONCE = 2**20  # numbers held at once per array: a few of them fit in the cache
 
 
 class MultiHead:
@@ -31,45 +31,54 @@ class MultiHead:
 
     family = "multi-head"
 
-    def __init__(self, heads: Iterable, *, bias: Any = 0.0):
+    def __init__(self, heads: Iterable[Any], *, bias: ArrayLike = 0.0) -> None:
         heads = tuple(heads)
         check_alike(heads)
         outputs, bias = heads[0].v.shape[1:], as_real(bias, "bias")
         check_shape(bias.shape in ((), outputs), f"a bias of shape {outputs or '()'}", bias.shape)
-        self.dtype = np.result_type(*(head.dtype for head in heads))
+        self.dtype: np.dtype[Any] = np.result_type(*(head.dtype for head in heads))
         self.bias = (bias + sum(head.bias for head in heads)).astype(self.dtype) + np.zeros(outputs, self.dtype)
-        self.heads: tuple[Attention, ...] = tuple(plain(head, self.dtype) for head in heads)
+        self.heads: tuple[Attention, ...] = tuple(without_bias(head, self.dtype) for head in heads)
         self._stacked = Stacked(self.heads)
 
     @classmethod
     def random(cls, dim: int, heads: int, rank: int | None = None, seed: int = 0) -> MultiHead:
         """Gaussian heads, each like `Attention.random`; `rank` keeps their factors."""
-        check_heads(heads)
+        check_head_count(heads)
         seeds = np.random.SeedSequence(seed).generate_state(heads, np.uint64)
         return cls([Attention.random(dim, rank, seed=int(one)) for one in seeds])
 
     @classmethod
     def from_projections(
-        cls, Q, K, V, W_o, heads: int, *, scale=None, q_bias=None, v_bias=None, o_bias=None, readout=None
+        cls,
+        Q: ArrayLike,
+        K: ArrayLike,
+        V: ArrayLike,
+        W_o: ArrayLike,
+        heads: int,
+        *,
+        scale: float | None = None,
+        q_bias: ArrayLike | None = None,
+        v_bias: ArrayLike | None = None,
+        o_bias: ArrayLike | None = None,
+        readout: ArrayLike | None = None,
     ) -> MultiHead:
         """The layer with fused projections `Q, K, V (d, d)`, rows by head, and output `W_o (k, d)`.
 
         `scale=None` means `1/sqrt(d_h)` with `d_h` rows of Q per head. `readout (k,)` turns the k outputs into one
         number. A key projection's own bias shifts all scores alike, so there is nothing to pass for it.
         """
-        check_heads(heads)
+        check_head_count(heads)
         W_o, o_bias = read_out(W_o, o_bias, readout)
         return cls(heads_of(Q, K, V, W_o, heads, scale, q_bias, v_bias), bias=o_bias)
 
     @classmethod
-    def from_torch(cls, module, readout=None) -> MultiHead:
+    def from_torch(cls, module: Any, readout: ArrayLike | None = None) -> MultiHead:
         """The parameters of a `torch.nn.MultiheadAttention` as self-attention, `module(x, x, x)[0]` at the last token.
 
         `readout (k,)` turns its outputs into one number; without, answers are vectors. Layouts (`batch_first`) and
         causal masks do not matter to the last token. Layers that add keys of their own are refused.
         """
-        from .projections import projections_of
-
         return cls.from_projections(**projections_of(module), readout=readout)
 
     @property
@@ -101,9 +110,9 @@ class MultiHead:
         keys = self.keys_against(np.ascontiguousarray(batch[:, -1]))
         return softmax(keys.swapaxes(0, 1) @ batch.swapaxes(1, 2), axis=-1)
 
-    def __call__(self, X) -> np.ndarray | np.floating:
+    def __call__(self, X: ArrayLike) -> np.ndarray | np.floating:
         batch, single = self.heads[0].batched(X)
-        size = max(1, CHUNK // (len(self.heads) * sum(batch.shape[1:])))
+        size = max(1, NUMBERS_AT_ONCE // (len(self.heads) * sum(batch.shape[1:])))
         parts = [self._answers(batch[start : start + size]) for start in range(0, max(1, len(batch)), size)]
         answers = np.concatenate(parts)
         return answers[0] if single else answers
@@ -136,13 +145,13 @@ class MultiHead:
         return f"MultiHead(dim={self.dim}, heads={len(self.heads)}{rank}{outputs}{biases}, {self.dtype})"
 
 
-def check_heads(heads: int) -> None:
+def check_head_count(heads: int) -> None:
     if heads < 1:
         raise ValueError(f"expected heads >= 1, got {heads}")
 
 
 def check_alike(heads: tuple) -> None:
-    check_heads(len(heads))
+    check_head_count(len(heads))
     for head in heads:
         if not isinstance(head, Attention):
             raise TypeError(f"expected every head to be a gh.Attention, got {type(head).__name__}")

@@ -21,7 +21,7 @@ class Norm:
 
     kinds: ClassVar[tuple[str, ...]] = ("layer", "rms")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.kind not in self.kinds or not self.eps > 0:
             raise ValueError(f"expected a kind from {self.kinds} and eps > 0, got {self.kind!r}, {self.eps!r}")
 

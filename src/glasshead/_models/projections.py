@@ -1,8 +1,9 @@
-"""The usual fused projections of a layer, cut into heads."""
+"""The usual fused projections of a layer, Q, K, V and W_o, cut into heads: given as matrices or in a torch module."""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def read_out(W_o, o_bias, readout) -> tuple[np.ndarray, np.ndarray]:
     return W_o.T @ readout, np.asarray(o_bias @ readout)
 
 
-def projections_of(module) -> dict:
+def projections_of(module: Any) -> dict[str, Any]:
     """The arguments of `MultiHead.from_projections`."""
     import torch
 

@@ -1,11 +1,10 @@
-"""A one-layer Transformer: one head, and a two-layer ReLU network on what it attends to."""
+"""`gh.Transformer`: one head, and a two-layer ReLU network on what it attends to."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .._types import Float
+from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .attention import Head, check_size, random_scores, scores_from
 from .network import Network

@@ -8,6 +8,7 @@ query is counted, the budget, progress, and answers kept. `views`: the box on ot
 from .base import REACH as REACH
 from .base import Oracle as Oracle
 from .base import Wrapper as Wrapper
+from .box import Answering as Answering
 from .box import SignOracle as SignOracle
 from .box import ValueOracle as ValueOracle
 from .box import as_oracle as as_oracle

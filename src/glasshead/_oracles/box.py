@@ -1,5 +1,6 @@
 """Oracles around a callable: what is sent and answered is checked and counted, and its digits are looked at."""
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 import math

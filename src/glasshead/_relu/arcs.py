@@ -1,4 +1,8 @@
-"""A piecewise linear function by its gradients along a circle."""
+"""The arcs between kinks: on each the function is `C cos t + S sin t`, and linear in a cone around it.
+
+`Arcs` is what the samples on the circle say, the in-plane part of each gradient; `Pieces` is the whole function once
+the gradients are known.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 
 from .._types import Float
 from .circle import Kinks
-from .homogeneous import Circle, Homogeneous
+from .homogeneous import HalfCircle, Homogeneous
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Arcs:
         return np.sign(jumps[:, 1] * np.cos(kinks) - jumps[:, 0] * np.sin(kinks))
 
 
-def find_arcs(g: Homogeneous, circle: Circle, kinks: Kinks) -> Arcs:
+def find_arcs(g: Homogeneous, circle: HalfCircle, kinks: Kinks) -> Arcs:
     """On a closing circle the first arc begins where the last kink's other half lies, and the last ends likewise."""
     low, high = ends(circle, kinks.at)
     t, y = kinks.samples.t, kinks.samples.y
@@ -77,10 +81,10 @@ def find_arcs(g: Homogeneous, circle: Circle, kinks: Kinks) -> Arcs:
     answers = g(circle.at(extra)) if short else extra
     for i, angle, answer in zip(short, extra, answers, strict=True):
         parts[i] = np.append(parts[i][0], angle), np.append(parts[i][1], answer)
-    return Arcs(low, high, *circle.middles(low, high), np.array([fit(*part) for part in parts]))
+    return Arcs(low, high, *circle.middles(low, high), np.array([sinusoid(*part) for part in parts]))
 
 
-def ends(circle: Circle, kinks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def ends(circle: HalfCircle, kinks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     first, last = circle.low, circle.high
     if circle.closes and len(kinks):
         first, last = kinks[-1] - np.pi, kinks[0] + np.pi
@@ -96,5 +100,5 @@ def far_end(t: np.ndarray, low: float, high: float) -> float:
     return min(high - margin, t[-1] + np.pi / 2)
 
 
-def fit(t: np.ndarray, y: np.ndarray) -> np.ndarray:
+def sinusoid(t: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.linalg.lstsq(np.column_stack([np.cos(t), np.sin(t)]), y, rcond=None)[0]

@@ -1,4 +1,4 @@
-"""One circle's worth of learning: kinks, gradients, repairs, neurons, and a check of the result."""
+"""One circle's worth of learning: kinks, gradients between them, repairs, neurons, a check of the result."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ import numpy as np
 
 from .._errors import Evidence
 from .arcs import Pieces, find_arcs
-from .check import Check, Scales, fresh, look_everywhere
+from .check import AllLengths, Check, read_all_lengths, read_fresh
 from .circle import Kinks, find_kinks
 from .gradients import Gradients
-from .homogeneous import Circle, Homogeneous, Lifted
+from .homogeneous import HalfCircle, Homogeneous, Lifted
 from .neurons import Neurons, ReluNetwork, to_neurons
+from .noise import AnswerNoise
 from .repair import repair, worst_arcs
-from .view import Noise
+from .tolerances import (
+    ACCEPTED,
+    ACCEPTED_NOISES,
+    ACCEPTED_NOISY,
+    BEYOND_REPAIR,
+    BEYOND_REPAIR_NOISY,
+    GOAL,
+    GROSS,
+    LARGEST_RESIDUAL,
+)
 
 AUDITS = 3
 REPAIRS = 3
-GOAL = 1e-11  # of the typical answer: what the errors of the gradients may add up to before some are repaired
-GROSS = 1e-6  # of the largest answer: more is no rounding, some step crossed a hyperplane
-HOPELESS, HOPELESS_NOISY = 1e-3, 0.3  # of the largest answer: from errors like these no repair comes back
-ACCEPTED = 1e-9  # of the largest answer, or
-NOISES, CEILING = 100.0, 1e-3  # so many noise levels, but never more than this
-ACCEPTED_NOISY = 1e-5  # of the largest answer at an input's length, noise apart
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Attempt:
     neurons: Neurons
     check: Check
     allowed: float
-    scales: Scales | None = None
+    scales: AllLengths | None = None
     tolerance: float = 0.0  # of the errors that noise and rounding do not explain, by the answers at their length
 
     @property
@@ -50,12 +54,12 @@ class Attempt:
     def succeeded(self) -> bool:
         return self.fits and self.scales is not None and bool(self.scales.unexplained.max() <= self.tolerance)
 
-    def everywhere(self, noise: Noise, rng: np.random.Generator) -> Attempt:
-        """The same, checked at all lengths of input, if it is worth it."""
+    def everywhere(self, noise: AnswerNoise, rng: np.random.Generator) -> Attempt:
+        """This attempt, checked at all lengths of input if it passed the check at points like those learned from."""
         if not self.fits:
             return self
         tolerance = ACCEPTED if noise.exact else ACCEPTED_NOISY
-        return replace(self, scales=look_everywhere(self.g, self.network(), noise, rng), tolerance=tolerance)
+        return replace(self, scales=read_all_lengths(self.g, self.network(), noise, rng), tolerance=tolerance)
 
     def network(self) -> ReluNetwork:
         return self.neurons.network(self.g, self.residual)
@@ -67,12 +71,12 @@ class Attempt:
 class Unresolved(Exception):
     """The kinks on this circle could not be told apart; another one may do better."""
 
-    def __init__(self, kinks: Kinks, circle: Circle):
+    def __init__(self, kinks: Kinks, circle: HalfCircle):
         super().__init__()
         self.kinks, self.circle = kinks, circle
 
 
-def attempt(g: Homogeneous, noise: Noise, rng: np.random.Generator, picky: bool) -> Attempt:
+def learn_from_circle(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generator, picky: bool) -> Attempt:
     """Learn from one random circle; `Unresolved` before any gradient is paid for, if `picky` at the least blur."""
     circle = g.circle(rng)
     kinks = find_kinks(lambda angles: g(circle.at(angles)), circle.low, circle.high, noise, rng)
@@ -84,29 +88,29 @@ def attempt(g: Homogeneous, noise: Noise, rng: np.random.Generator, picky: bool)
     noise = kinks.samples.noise
     gradients = Gradients(g, circle, find_arcs(g, circle, kinks), rng)
     g.box.known["unchecked"] = to_neurons(gradients.pieces(), isinstance(g, Lifted), 0.0, choose=False).network(g, None)
-    check = fresh(g, circle, noise.exact, rng)
+    check = read_fresh(g, circle, noise.exact, rng)
     check = audit(g, circle, gradients, check, noise, rng)
     typical = float(np.sqrt(np.mean(kinks.samples.y**2)))
     pieces, errors, check = mend(g, circle, gradients, check, noise, typical, rng)
     return conclude(g, pieces, errors, check, noise)
 
 
-def audit(g, circle: Circle, gradients: Gradients, check: Check, noise: Noise, rng) -> Check:
+def audit(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: AnswerNoise, rng) -> Check:
     """Look for steps that crossed a hyperplane unseen, as long as the error is larger than rounding explains."""
     for _ in range(AUDITS if noise.exact else 0):
         if gradients.out[1:].size == 0 or check.residual(gradients.pieces()) <= GROSS:
             break  # nothing out of the plane to be wrong, or nothing wrong
         if gradients.audit(noise.level, rng) == 0:
             break
-        check = fresh(g, circle, noise.exact, rng)
+        check = read_fresh(g, circle, noise.exact, rng)
     return check
 
 
-def mend(g, circle: Circle, gradients: Gradients, check: Check, noise: Noise, typical: float, rng):
+def mend(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: AnswerNoise, typical: float, rng):
     """Repair the gradients whose errors are predicted to matter, and more of them while the check says so."""
     pieces, errors = gradients.pieces(), noise.level / gradients.shortest()
     goal = max(GOAL * typical, noise.level)
-    hopeless = HOPELESS if noise.exact else HOPELESS_NOISY
+    hopeless = BEYOND_REPAIR if noise.exact else BEYOND_REPAIR_NOISY
     for done in range(REPAIRS if noise.exact else 1):
         residual = check.residual(pieces)
         wanted = np.linalg.norm(errors) > goal if done == 0 else residual > allowed(check, noise)
@@ -115,11 +119,11 @@ def mend(g, circle: Circle, gradients: Gradients, check: Check, noise: Noise, ty
         arcs = worst_arcs(errors, goal / 2, noise)
         pieces = repair(g, pieces, errors, arcs, noise, rng)
         errors[arcs] = noise.level * np.sqrt(g.dim)
-        check = fresh(g, circle, noise.exact, rng)
+        check = read_fresh(g, circle, noise.exact, rng)
     return pieces, errors, check
 
 
-def conclude(g, pieces: Pieces, errors: np.ndarray, check: Check, noise: Noise) -> Attempt:
+def conclude(g, pieces: Pieces, errors: np.ndarray, check: Check, noise: AnswerNoise) -> Attempt:
     """The fewest neurons that pass the check; those of the pieces as they are, where chosen signs do not."""
     enough = allowed(check, noise)
     lifted, slack = isinstance(g, Lifted), 10 * float(np.linalg.norm(errors))
@@ -129,12 +133,12 @@ def conclude(g, pieces: Pieces, errors: np.ndarray, check: Check, noise: Noise) 
     return Attempt(g, to_neurons(pieces, lifted, 0.0, choose=False, exact=noise.exact), check, enough)
 
 
-def allowed(check: Check, noise: Noise) -> float:
+def allowed(check: Check, noise: AnswerNoise) -> float:
     relative = noise.level / check.largest if check.largest > 0 else 0.0
-    return max(ACCEPTED, min(NOISES * relative, CEILING))
+    return max(ACCEPTED, min(ACCEPTED_NOISES * relative, LARGEST_RESIDUAL))
 
 
-def attempt_line(g: Homogeneous, noise: Noise, rng: np.random.Generator) -> Attempt:
+def learn_from_line(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generator) -> Attempt:
     """In one dimension there is no circle: the slopes on both sides of 0 are all there is."""
     answers = g(np.array([[-1.0], [1.0]]))
     (below, above), jump = answers, answers.sum()
@@ -142,4 +146,4 @@ def attempt_line(g: Homogeneous, noise: Noise, rng: np.random.Generator) -> Atte
     kinked = abs(jump) > 2 * noise.sigmas * noise.level
     slopes, bends = ([[-below], [above]], [np.sign(jump)]) if kinked else ([[(above - below) / 2]], [])
     pieces = Pieces(np.array(slopes), np.array(bends))
-    return conclude(g, pieces, np.full(len(slopes), noise.level), fresh(g, None, noise.exact, rng), noise)
+    return conclude(g, pieces, np.full(len(slopes), noise.level), read_fresh(g, None, noise.exact, rng), noise)

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._types import Float
-from .samples import NARROWEST, Samples
-from .view import Noise
+from .noise import AnswerNoise
+from .samples import Samples
+from .tolerances import FINEST, NARROWEST
 
-FIRST = 4  # samples to begin with, each with a companion
-ROUNDS = 10_000
-AT_ONCE = 128  # gaps looked into in one round, from the left: a hopeless search is then seen before it asks much
-PATIENCE, PER_KINK = 800, 30  # a search that asked more than this found something else than kinks
-BLURRED = 40  # and as many as there are sharp ones: exact answers that blur more kinks than this belong to a curve
-SHARP = 3.0  # the two checks lie this many errors of the crossing away from it
-FINE = 1e-6  # of the shorter line: closer to the crossing than that is no use to anybody
+FIRST_SAMPLES = 4  # samples to begin with, each with a companion
+MOST_ROUNDS = 10_000
+GAPS_AT_ONCE = 128  # gaps looked into in one round, from the left: a hopeless search is then seen before it asks much
+MOST_SAMPLES, SAMPLES_PER_KINK = 800, 30  # a search that asked more than this found something else than kinks
+MOST_BLURRED = 40  # and as many as there are sharp ones: exact answers that blur more kinks than this belong to a curve
+CHECK_ERRORS = 3.0  # the two checks lie this many errors of the crossing away from it
 TIGHT = 8.0  # and a kink is pinned once its neighbours are this many such distances from it
 
 
@@ -38,21 +38,23 @@ class Kinks:
 
 
 def find_kinks(
-    F: Callable[[np.ndarray], np.ndarray], low: float, high: float, noise: Noise, rng: np.random.Generator
+    F: Callable[[np.ndarray], np.ndarray], low: float, high: float, noise: AnswerNoise, rng: np.random.Generator
 ) -> Kinks:
     """Every round asks what each open gap needs, all in one batch."""
-    inner = np.arange(1, FIRST - 1) + rng.uniform(-0.3, 0.3, FIRST - 2)
-    grid = low + (high - low) * np.r_[0, inner / (FIRST - 1), 1]
-    beside = noise.companion * 0.3 * np.diff(grid).min() * np.r_[np.ones(FIRST - 1), -1]
+    inner = np.arange(1, FIRST_SAMPLES - 1) + rng.uniform(-0.3, 0.3, FIRST_SAMPLES - 2)
+    grid = low + (high - low) * np.r_[0, inner / (FIRST_SAMPLES - 1), 1]
+    beside = noise.companion * 0.3 * np.diff(grid).min() * np.r_[np.ones(FIRST_SAMPLES - 1), -1]
     samples = Samples(noise)
     samples.add(grid, F(grid))
     samples.add(grid + beside, F(grid + beside), pair=True)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         wanted, pair = next_samples(samples, rng)
         if len(wanted) == 0 and np.all(samples.flat | samples.kink):
             return Kinks(samples.crossings(), samples, int(samples.blurred.sum()), False)
         sharp, blurred = np.count_nonzero(samples.kink & ~samples.blurred), np.count_nonzero(samples.blurred)
-        if len(samples.t) + len(wanted) > PATIENCE + PER_KINK * sharp or (noise.exact and blurred > BLURRED + sharp):
+        if len(samples.t) + len(wanted) > MOST_SAMPLES + SAMPLES_PER_KINK * sharp or (
+            noise.exact and blurred > MOST_BLURRED + sharp
+        ):
             break
         if len(wanted):
             samples.add(wanted, F(wanted), pair)
@@ -70,14 +72,14 @@ def next_samples(samples: Samples, rng: np.random.Generator) -> tuple[np.ndarray
     if len(open_gaps) == 0:
         hidden = samples.bent_arcs()
         return hidden, np.zeros(len(hidden), bool)
-    open_gaps = open_gaps[:AT_ONCE]
+    open_gaps = open_gaps[:GAPS_AT_ONCE]
     left, right = samples.line_before(open_gaps), samples.line_after(open_gaps)
     lonely = companions(samples, open_gaps, left == open_gaps, right == open_gaps + 1, rng)
     both = (left < open_gaps) & (right > open_gaps + 1)
     asked = [
         question
         for gap, first, last in np.column_stack([open_gaps, left, right])[both].tolist()
-        if (question := inside(samples, gap, first, last, rng)) is not None
+        if (question := next_in_gap(samples, gap, first, last, rng)) is not None
     ]
     wanted = np.r_[lonely, asked]
     fresh = ~np.isin(wanted, samples.t)
@@ -96,14 +98,15 @@ def companions(samples: Samples, gaps, no_left, no_right, rng) -> np.ndarray:
     return np.array(out)
 
 
-def inside(samples: Samples, gap: int, first: int, last: int, rng) -> float | None:
+def next_in_gap(samples: Samples, gap: int, first: int, last: int, rng) -> float | None:
     """What to ask in a gap between two lines: beside their crossing if it can be trusted, else near the middle."""
     low, high = samples.t[gap], samples.t[gap + 1]
     width = high - low
     crossing, jump = samples.meet(gap, first, last)
     error_left, error_right = samples.error(gap, first, crossing), samples.error(gap + 1, last, crossing)
     reach = samples.reach(gap, first, last)
-    near = max(SHARP * (error_left + error_right) / max(jump, 1e-300), FINE * reach, 64 * np.spacing(abs(crossing)))
+    error = CHECK_ERRORS * (error_left + error_right) / max(jump, 1e-300)
+    near = max(error, FINEST * reach, 64 * np.spacing(abs(crossing)))
     loose_left, loose_right = crossing - low > TIGHT * near, high - crossing > TIGHT * near
     within = low - near / 2 < crossing < high + near / 2
     if within and near < 0.1 * width:

@@ -10,21 +10,21 @@ import numpy as np
 
 from .._types import Float
 from .arcs import Arcs, Pieces
-from .homogeneous import CHUNK, Circle, Homogeneous
+from .homogeneous import FLOATS_AT_ONCE, HalfCircle, Homogeneous
 
-STEP = 0.15  # of the room in the arc; a longer step is more accurate and crosses more often
-NEAR = 0.97  # of the way to a hyperplane: from here on a step is taken to have crossed it
-ROUNDS = 12
-HOPELESS = 0.25  # so many crossings after two repairs mean that the kinks are wrong
+STEP_IN_ARC = 0.15  # of the room in the arc; a longer step is more accurate and crosses more often
+CROSSED_AT = 0.97  # of the way to a hyperplane: from here on a step is taken to have crossed it
+CROSSING_ROUNDS = 12
+CROSSED_TOO_OFTEN = 0.25  # so many crossings after two repairs mean that the kinks are wrong
 
 
 class Gradients:
     """Out-of-plane components `(arcs, directions)`, the signed step behind each, and how many steps may be wrong."""
 
-    def __init__(self, g: Homogeneous, circle: Circle, arcs: Arcs, rng: np.random.Generator):
+    def __init__(self, g: Homogeneous, circle: HalfCircle, arcs: Arcs, rng: np.random.Generator):
         self.g, self.circle, self.arcs = g, circle, arcs
         self.points = circle.at(arcs.middle)
-        self.base = STEP * arcs.room
+        self.base = STEP_IN_ARC * arcs.room
         side = np.where(rng.random(circle.V.shape[1]) < 0.5, -1.0, 1.0)
         self.steps = self.base[:, None] * side
         self.out = np.zeros(self.steps.shape)
@@ -36,7 +36,7 @@ class Gradients:
     def ask(self, which: np.ndarray) -> None:
         """Measure the chosen components with the present steps."""
         rows, columns = np.nonzero(which)
-        size = max(1, CHUNK // self.g.dim)
+        size = max(1, FLOATS_AT_ONCE // self.g.dim)
         for start in range(0, len(rows), size):
             i, v = rows[start : start + size], columns[start : start + size]
             step = self.steps[i, v]
@@ -47,10 +47,10 @@ class Gradients:
         """Repeat the steps that crossed a hyperplane on the safer side; the number that still do."""
         look = np.arange(len(self.circle.V.T) if len(self.distance) else 0)
         crossed = np.zeros(self.out.shape, bool)
-        for attempt in range(ROUNDS):
+        for attempt in range(CROSSING_ROUNDS):
             crossed[:, look] = np.column_stack([self._retreat(int(v), attempt) for v in look]) if len(look) else False
             look = np.flatnonzero(crossed.any(axis=0))
-            if len(look) == 0 or (attempt >= 2 and crossed.mean() > HOPELESS):
+            if len(look) == 0 or (attempt >= 2 and crossed.mean() > CROSSED_TOO_OFTEN):
                 break
             self.ask(crossed)
         return int(crossed.sum())
@@ -61,10 +61,10 @@ class Gradients:
             closeness = -np.diff(self.out[:, v])[:, None] / self.distance
         ahead, behind = np.maximum(closeness.max(axis=0), 0), np.maximum(-closeness.min(axis=0), 0)
         steps = self.steps[:, v]
-        crossed = ~(np.where(steps > 0, ahead, behind) * np.abs(steps) < NEAR)
+        crossed = ~(np.where(steps > 0, ahead, behind) * np.abs(steps) < CROSSED_AT)
         safer = np.where(ahead < behind, 1.0, -1.0)
         room = 0.4 / np.maximum(np.minimum(ahead, behind), 1e-3)
-        retreat = safer * np.minimum(room, 3 * self.base) if attempt < ROUNDS // 2 else -0.3 * steps
+        retreat = safer * np.minimum(room, 3 * self.base) if attempt < CROSSING_ROUNDS // 2 else -0.3 * steps
         self.steps[:, v] = np.where(crossed, retreat, steps)
         return crossed
 

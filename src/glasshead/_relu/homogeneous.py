@@ -1,4 +1,9 @@
-"""The callable that is being learned: asked in chunks, counted, never beyond the budget, its failures named."""
+"""The box as a positively homogeneous function, `F(s X) = s F(X)` for s > 0, which all that follows learns.
+
+A network without biases is one as it is (`Plain`); one with biases becomes one with a coordinate more, `F(x, t) =
+t f(x / t)` (`Lifted`). Either way a two-dimensional slice is a circle's worth of angles. `CountedBox` is the callable
+itself: asked in chunks, counted, never beyond the budget, its failures named.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,12 @@ import numpy as np
 from .._errors import BudgetExceeded, GlassheadError, OracleError
 from .._types import Float
 from .._validate import whole
+from .tolerances import FROM_INFINITY
 
-CHUNK = 2**22  # floats sent to the box at a time; memory stays bounded however much is asked
+FLOATS_AT_ONCE = 2**22  # floats sent to the box at a time; memory stays bounded however much is asked
 
 
-class Box:
+class CountedBox:
     """`f: (B, d) -> (B,)` with a count; `known` is what a `BudgetExceeded` carries."""
 
     def __init__(self, f, dim, budget, max_norm: float | None = None):
@@ -35,7 +41,7 @@ class Box:
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
         self._check_budget(len(x))
-        rows = max(1, CHUNK // self.dim)
+        rows = max(1, FLOATS_AT_ONCE // self.dim)
         parts = [self._ask(x[start : start + rows]) for start in range(0, len(x), rows)]
         return np.concatenate(parts) if parts else np.empty(0)
 
@@ -71,11 +77,10 @@ class Box:
 
 
 Seen = tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n"], Float[np.ndarray, "n"]]  # inputs, answers, their noise
-EDGE = 1e-6  # radians from t = 0, where x / t is infinitely long: a kink beyond x = 10^6 radii is not looked for
 
 
 @dataclass(frozen=True)
-class Circle:
+class HalfCircle:
     """The half circle `cos(angle) a + sin(angle) b` from `low` to `high`, and directions `V` that lead out of it."""
 
     a: Float[np.ndarray, "D"]
@@ -108,7 +113,7 @@ class Circle:
 class Homogeneous(ABC):
     """A positively homogeneous function in `dim` coordinates, with random points and circles to ask about."""
 
-    box: Box
+    box: CountedBox
     dim: int
     seen: list[Seen]  # by the last check so far
 
@@ -126,13 +131,13 @@ class Homogeneous(ABC):
     def directions(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n D"]: ...
 
     @abstractmethod
-    def circle(self, rng: np.random.Generator) -> Circle: ...
+    def circle(self, rng: np.random.Generator) -> HalfCircle: ...
 
 
 class Plain(Homogeneous):
     """A box without biases, asked at `scale` times the point: where answers are rounded, large ones lose less."""
 
-    def __init__(self, box: Box, scale: float = 1.0):
+    def __init__(self, box: CountedBox, scale: float = 1.0):
         self.box, self.dim, self.scale, self.seen = box, box.dim, scale, []
 
     def __call__(self, X):
@@ -150,13 +155,13 @@ class Plain(Homogeneous):
     def circle(self, rng):
         basis = np.linalg.qr(rng.standard_normal((self.dim, self.dim)))[0]
         low = rng.uniform(0, np.pi)
-        return Circle(basis[:, 0], basis[:, 1], basis[:, 2:], low, low + np.pi, closes=True)
+        return HalfCircle(basis[:, 0], basis[:, 1], basis[:, 2:], low, low + np.pi, closes=True)
 
 
 class Lifted(Homogeneous):
     """A box with biases, in units of `radius`: near that far from 0 its kinks are."""
 
-    def __init__(self, box: Box, radius: float = 1.0):
+    def __init__(self, box: CountedBox, radius: float = 1.0):
         self.box, self.dim, self.radius, self.seen = box, box.dim + 1, radius, []
         self.spread = 1.0  # how many radii away the kinks turn out to be
 
@@ -188,4 +193,6 @@ class Lifted(Homogeneous):
         start = np.append(rng.standard_normal(d), 1.0)
         flat = np.vstack([frame, np.zeros(d)])
         a = start / np.linalg.norm(start)
-        return Circle(a, flat[:, 0], flat[:, 1:], -np.pi / 2 + EDGE, np.pi / 2 - EDGE, closes=False)
+        return HalfCircle(
+            a, flat[:, 0], flat[:, 1:], -np.pi / 2 + FROM_INFINITY, np.pi / 2 - FROM_INFINITY, closes=False
+        )

@@ -1,25 +1,44 @@
-"""Learn a two-layer ReLU network from value queries."""
+"""`gh.recover_relu`: a two-layer ReLU network from value queries, one random circle after another.
+
+On a circle the network has finitely many kinks. `circle` finds them, `gradients` reads the slope on each arc between
+two, their differences are the neurons, and `check` asks whether the result is the box. `attempt` is that, once; here it
+is decided whether another circle is worth its queries, and what to say if none was.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._errors import BudgetExceeded, Evidence, GlassheadError, NotConverged, TargetMismatch
+from .._types import no_type_check
 from .._validate import positive, whole
-from .attempt import Attempt, Unresolved, attempt, attempt_line
-from .homogeneous import Box, Homogeneous, Lifted, Plain
+from .attempt import Attempt, Unresolved, learn_from_circle, learn_from_line
+from .homogeneous import CountedBox, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
-from .view import MANY, Noise, look, measure_noise
+from .noise import MANY_STRETCHES, AnswerNoise, read_noise
+from .scale import find_view
 
-CIRCLES, NOISY_CIRCLES = 6, 16
+MOST_CIRCLES, MOST_NOISY_CIRCLES = 6, 16
 PICKY = 3  # circles on which two kinks too close for the noise are reason enough to take another circle
-ENOUGH = 3  # circles that end in nonsense, where answers are exact
-FAR = 1e3  # radii
+NONSENSE_CIRCLES = 3  # circles that end in nonsense, where answers are exact
+FAR_RADII = 1e3  # radii
 OUTERMOST = 1e6  # radius to look from: single precision ends at 10^38, and inputs are that many radii long again
-MOST, MOST_PER_PARAMETER = 20_000, 40  # queries: a network that takes more was not found on any circle
+MOST_QUERIES, QUERIES_PER_PARAMETER = 20_000, 40  # queries: a network that takes more was not found on any circle
 
 
-def recover_relu(f, dim=None, *, biases="auto", budget=None, max_norm=None, seed=0) -> ReluNetwork:
+@no_type_check
+def recover_relu(
+    f: Callable[[np.ndarray], ArrayLike],
+    dim: int | None = None,
+    *,
+    biases: bool | str = "auto",
+    budget: int | None = None,
+    max_norm: float | None = None,
+    seed: int = 0,
+) -> ReluNetwork:
     """Learn a two-layer ReLU network `f(x) = w^T ReLU(A^T x + b) + c` from values of f alone.
 
     >>> import glasshead as gh, numpy as np
@@ -43,58 +62,61 @@ def recover_relu(f, dim=None, *, biases="auto", budget=None, max_norm=None, seed
     Every result agreed with f on fresh inputs to `residual`: 1e-9 of the largest answer, or a hundred times the
     measured noise, at most 1e-3; and at inputs of every length from well below the nearest kink to well beyond the
     farthest, to 1e-9 of the largest answer at that length, or 1e-5 and what the noise there explains. What is not such
-    a network raises `TargetMismatch` with the evidence; answers too
-    noisy to learn from raise `NotConverged`, a spent `budget` raises `BudgetExceeded`, each with what is known so far.
-    All queries count; the same seed asks the same ones.
+    a network raises `TargetMismatch` with the evidence; answers too noisy to learn from raise `NotConverged`, a spent
+    `budget` raises `BudgetExceeded`, each with what is known so far. All queries count; the same seed asks the same
+    ones.
     """
     if not (isinstance(biases, bool) or biases == "auto"):
         raise ValueError(f"expected biases to be 'auto', True or False, got {biases!r}")
-    box = Box(f, dim, budget, None if max_norm is None else positive(max_norm, "max_norm"))
+    box = CountedBox(f, dim, budget, None if max_norm is None else positive(max_norm, "max_norm"))
     rng = np.random.default_rng(whole(seed, "seed", least=0))
     try:
-        g, noise = look(box, biases, rng)
-        return learn(g, noise, rng)
+        g, noise = find_view(box, biases, rng)
+        return learn_homogeneous(g, noise, rng)
     except BudgetExceeded as error:
         error.needed = max(error.needed, likely(box) - box.queries)
         raise
 
 
-def learn(g: Homogeneous, noise: Noise, rng: np.random.Generator) -> ReluNetwork:
+def learn_homogeneous(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generator) -> ReluNetwork:
     """One circle after another until a network passes its check; a bounded number of them, then say so."""
     failed: list[Attempt] = []
     hopeless: list[Unresolved] = []
-    for circle in range(CIRCLES if noise.exact else NOISY_CIRCLES):
+    for circle in range(MOST_CIRCLES if noise.exact else MOST_NOISY_CIRCLES):
         picky = noise.exact and circle < PICKY
         try:
-            outcome = attempt(g, noise, rng, picky) if g.dim > 1 else attempt_line(g, noise, rng)
+            outcome = learn_from_circle(g, noise, rng, picky) if g.dim > 1 else learn_from_line(g, noise, rng)
             outcome = outcome.everywhere(noise, rng)
             if outcome.succeeded:
                 return outcome.network()
             failed.append(outcome)
             moved = g if outcome.scales is None else move(g, outcome.network(), outcome.scales.worst_length)
             if moved is not g:
-                g, noise = moved, measure_noise(moved, rng)
+                g, noise = moved, read_noise(moved, rng)
         except Unresolved as error:
             if error.kinks.given_up:
                 hopeless.append(error)
-                noise = measure_noise(g, rng, MANY)
-        if (noise.exact and len(failed) + len(hopeless) >= ENOUGH) or too_many(g.box):
+                noise = read_noise(g, rng, MANY_STRETCHES)
+        if (noise.exact and len(failed) + len(hopeless) >= NONSENSE_CIRCLES) or too_many(g.box):
             break
-    raise refusal(g, noise, failed, hopeless)
+    raise why_refused(g, noise, failed, hopeless)
 
 
 def move(g: Homogeneous, network: ReluNetwork, length: float) -> Homogeneous:
     """Look from between the radius and where the network was wrong, if that is so far off that kinks are lost there."""
-    if not isinstance(g, Lifted) or length == 0 or 1 / FAR < length / g.radius < FAR:
+    if not isinstance(g, Lifted) or length == 0 or 1 / FAR_RADII < length / g.radius < FAR_RADII:
         return g
-    if network.farthest_kink < g.radius / FAR:
+    if network.farthest_kink < g.radius / FAR_RADII:
         return Plain(g.box)  # it was noise that looked like biases
     moved = Lifted(g.box, float(np.clip(np.sqrt(g.radius * length), 1 / OUTERMOST, OUTERMOST)))
     moved.seen = g.seen
     return moved
 
 
-def refusal(g: Homogeneous, noise: Noise, failed: list[Attempt], hopeless: list[Unresolved]) -> GlassheadError:
+def why_refused(
+    g: Homogeneous, noise: AnswerNoise, failed: list[Attempt], hopeless: list[Unresolved]
+) -> GlassheadError:
+    """The error to raise: with the closest network, or with the bend that no network has."""
     best, evidence = None, None
     if failed:
         closest = min(failed, key=lambda outcome: outcome.residual)
@@ -114,11 +136,11 @@ def refusal(g: Homogeneous, noise: Noise, failed: list[Attempt], hopeless: list[
     )
 
 
-def too_many(box: Box) -> bool:
+def too_many(box: CountedBox) -> bool:
     parameters = (box.known.get("kinks", 0) + 1) * (box.dim + 1)
-    return box.queries > MOST + MOST_PER_PARAMETER * parameters
+    return box.queries > MOST_QUERIES + QUERIES_PER_PARAMETER * parameters
 
 
-def likely(box: Box) -> int:
+def likely(box: CountedBox) -> int:
     """About how many queries it takes in all, as far as that is known."""
     return round(1.3 * (box.known["kinks"] + 1) * (box.dim + 1)) + 60 if "kinks" in box.known else 0

@@ -13,22 +13,23 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 
 from .._types import Float
 from .arcs import Pieces
-from .homogeneous import CHUNK, Homogeneous
-from .view import Noise
+from .homogeneous import FLOATS_AT_ONCE, Homogeneous
+from .noise import AnswerNoise
+from .tolerances import LSQR_ANSWERS, LSQR_MATRIX
 
-SHARE = 0.15  # of the arcs at most, where answers are exact: the rest is good enough
+REPAIRED_SHARE = 0.15  # of the arcs at most, where answers are exact: the rest is good enough
 EQUATIONS, NOISY_EQUATIONS = 1.25, 2.0  # per unknown
-ROUNDS, NOISY_ROUNDS = 2, 25
-STALLED, PATIENCE = 0.75, 2  # a misfit that shrinks by less than this, this many rounds running, does not converge
+REPAIR_ROUNDS, NOISY_ROUNDS = 2, 25
+STALLED_SHARE, STALLED_ROUNDS = 0.75, 2  # a misfit that shrinks by less, this many rounds running, does not converge
 ITERATIONS = 200
-DENSE = 3000  # unknowns; beyond that only the iterative solution fits
+DENSE_UNKNOWNS = 3000  # unknowns; beyond that only the iterative solution fits
 
 
-def worst_arcs(errors: Float[np.ndarray, "n"], goal: float, noise: Noise) -> np.ndarray:
+def worst_arcs(errors: Float[np.ndarray, "n"], goal: float, noise: AnswerNoise) -> np.ndarray:
     """The fewest arcs without which the errors of the gradients add up to less than the goal."""
     order = np.argsort(-errors)
     left = np.sqrt(np.cumsum(errors[order][::-1] ** 2)[::-1])
-    share = round(SHARE * len(errors)) if noise.exact else len(errors)
+    share = round(REPAIRED_SHARE * len(errors)) if noise.exact else len(errors)
     return order[: max(1, min(int(np.count_nonzero(left > goal)), share))]
 
 
@@ -37,22 +38,22 @@ def repair(
     pieces: Pieces,
     errors: Float[np.ndarray, "n"],
     arcs: np.ndarray,
-    noise: Noise,
+    noise: AnswerNoise,
     rng: np.random.Generator,
 ) -> Pieces:
     """Correct the gradients of the given arcs, each in proportion to its error."""
     X = far_points(g, pieces, int((EQUATIONS if noise.exact else NOISY_EQUATIONS) * len(arcs) * g.dim) + 8, rng)
     answers = g(X)
-    solve = dense if not noise.exact and len(arcs) * g.dim <= DENSE else iterative
+    solve = solve_dense if not noise.exact and len(arcs) * g.dim <= DENSE_UNKNOWNS else solve_iteratively
     best, least, waited = pieces, np.inf, 0
-    for _ in range(ROUNDS if noise.exact else NOISY_ROUNDS):
+    for _ in range(REPAIR_ROUNDS if noise.exact else NOISY_ROUNDS):
         weights = pieces.weights(X)
         off = answers - np.einsum("ni,ni->n", weights, X @ pieces.gradients.T)
         size = float(np.sqrt(np.mean(off**2)))
-        waited = 0 if size < STALLED * least else waited + 1
+        waited = 0 if size < STALLED_SHARE * least else waited + 1
         if size < least:
             best, least = pieces, size
-        if waited > PATIENCE or size <= noise.level:
+        if waited > STALLED_ROUNDS or size <= noise.level:
             break
         gradients = pieces.gradients.copy()
         gradients[arcs] += solve(X, weights[:, arcs] * errors[arcs], off, noise.level) * errors[arcs, None]
@@ -74,16 +75,17 @@ class GradientSystem(LinearOperator):
         return ((self.weights * x.reshape(-1, 1)).T @ self.X).ravel()
 
 
-def iterative(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float) -> np.ndarray:
+def solve_iteratively(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float) -> np.ndarray:
     shape = (weights.shape[1], X.shape[1])
-    return lsqr(GradientSystem(X, weights), off, damp=damp, atol=1e-9, btol=1e-6, iter_lim=ITERATIONS)[0].reshape(shape)
+    settings = {"damp": damp, "atol": LSQR_MATRIX, "btol": LSQR_ANSWERS, "iter_lim": ITERATIONS}
+    return lsqr(GradientSystem(X, weights), off, **settings)[0].reshape(shape)
 
 
-def dense(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float) -> np.ndarray:
+def solve_dense(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float) -> np.ndarray:
     shape = (weights.shape[1], X.shape[1])
     unknowns = shape[0] * shape[1]
     normal, right = damp**2 * np.eye(unknowns), np.zeros(unknowns)
-    rows = max(1, CHUNK // unknowns)
+    rows = max(1, FLOATS_AT_ONCE // unknowns)
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
         M = (weights[part, :, None] * X[part, None, :]).reshape(-1, unknowns)
@@ -92,7 +94,7 @@ def dense(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float) -> n
     try:
         return cho_solve(cho_factor(normal, overwrite_a=True), right).reshape(shape)
     except np.linalg.LinAlgError:  # the damping is below the rounding of the normal equations
-        return iterative(X, weights, off, damp)
+        return solve_iteratively(X, weights, off, damp)
 
 
 def far_points(g: Homogeneous, pieces: Pieces, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n D"]:
@@ -100,7 +102,7 @@ def far_points(g: Homogeneous, pieces: Pieces, n: int, rng: np.random.Generator)
     X = g.points(2 * n, rng)
     jumps = pieces.jumps
     normals = jumps / np.maximum(np.linalg.norm(jumps, axis=1, keepdims=True), 1e-300)
-    rows = max(1, CHUNK // len(jumps))
+    rows = max(1, FLOATS_AT_ONCE // len(jumps))
     margin = np.concatenate(
         [np.abs(X[start : start + rows] @ normals.T).min(axis=1) for start in range(0, len(X), rows)]
     )

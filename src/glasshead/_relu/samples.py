@@ -6,17 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from .view import Noise
+from .noise import AnswerNoise
 
-PAIR = 0.35  # two samples make a line for a gap that is at least this much wider than they are apart
-LONGEST = 2.0  # radians between the two ends of a line
-NARROWEST = 1e-11  # radians; kinks closer than this cannot be told apart in double precision
+COMPANION_SHARE = 0.35  # two samples make a line for a gap that is at least this much wider than they are apart
+LONGEST_LINE = 2.0  # radians between the two ends of a line
 
 
 class Samples:
     """Gap i lies between samples i and i + 1: flat, a pinned kink, the space beside a companion, or still open."""
 
-    def __init__(self, noise: Noise):
+    def __init__(self, noise: AnswerNoise):
         self.noise = noise
         self.t, self.y = np.empty(0), np.empty(0)
         self.flat, self.kink, self.blurred, self.pair = (np.zeros(0, bool) for _ in range(4))
@@ -84,10 +83,10 @@ class Samples:
         starts = np.r_[True, ~flat]  # starts[i]: nothing flat ends at sample i
         start = np.maximum.accumulate(np.where(starts, np.arange(len(t)), 0))[gaps]
         # samples half a turn apart say next to nothing about what lies between
-        start = np.where(start < gaps, np.clip(np.searchsorted(t, t[gaps] - LONGEST), start, gaps - 1), start)
+        start = np.where(start < gaps, np.clip(np.searchsorted(t, t[gaps] - LONGEST_LINE), start, gaps - 1), start)
         before = np.maximum(gaps - 1, 0)
         width = np.diff(t)
-        beside = (gaps > 0) & pair[before] & (width[before] <= PAIR * width[gaps])
+        beside = (gaps > 0) & pair[before] & (width[before] <= COMPANION_SHARE * width[gaps])
         return np.where((start == gaps) & beside, gaps - 1, start)
 
     def slope(self, i: int, j: int) -> float:

@@ -5,6 +5,9 @@
 (8, 0.0005, 10.0)
 
 A box is any callable that takes `(B, N, d)` and returns `(B,)` or `(B, k)`. They combine in any order.
+
+Adding one: subclass `Defence` (its docstring has one in six lines), in `_digits` if it rounds, in `_noise` if it is
+random, and export it here.
 """
 
 from ._defence import Defence as Defence

@@ -1,14 +1,28 @@
-"""A box behind a defence, and what it still promises."""
+"""A box behind a defence, and what it still promises: the base class of all defences, and the one on tokens."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from .._types import ArrayLike
 from .._validate import positive
 
 
 class Defence:
     """A box around the box `f`, with f's `dim` if it has one. Subclass it and override `asked` or `answered`.
+
+    >>> class steps(gh.defences.Defence):
+    ...     def __init__(self, f, step):
+    ...         super().__init__(f, f"step={step}", tolerance=step / 2)
+    ...         self.step = step
+    ...
+    ...     def answered(self, answers, X):
+    ...         return self.step * np.round(answers / self.step)
+    >>> box = steps(gh.Attention([[1.0]], [1.0]), step=0.5)
+    >>> box(np.full((1, 1, 1), 0.7)), box.tolerance
+    (array([0.5]), 0.25)
 
     The promise: to tokens no longer than `max_norm` it answers within `tolerance + rtol * |truth|` of the truth, which
     is what the innermost box answers, up to the rounding of its own numbers. So an honest oracle on it is
@@ -16,12 +30,13 @@ class Defence:
     defences add up. `tolerance` and `rtol` are None where nothing is promised, as with Gaussian noise.
     """
 
-    def __init__(self, f, setting: str = "", *, tolerance: float | None = 0.0, rtol: float = 0.0):
+    def __init__(self, f: Any, setting: str = "", *, tolerance: float | None = 0.0, rtol: float = 0.0) -> None:
+        """`setting` is for the repr; `tolerance` and `rtol` are what this defence alone keeps, None for nothing."""
         if not callable(f):
             raise TypeError(f"expected a callable box, got {type(f).__name__}; wrap it as lambda X: ...")
         self._f, self._setting = f, setting
         if hasattr(f, "dim"):
-            self.dim = f.dim  # type: ignore[attr-defined]
+            self.dim: int = getattr(f, "dim")  # noqa: B009, only where it has one
         inner = (f.tolerance, f.rtol) if isinstance(f, Defence) else (0.0, 0.0)
         self.max_norm: float | None = f.max_norm if isinstance(f, Defence) else None
         self.tolerance: float | None = None
@@ -39,7 +54,7 @@ class Defence:
         """What becomes of its answers."""
         return answers
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: ArrayLike) -> np.ndarray:
         X = np.asarray(X)
         if X.ndim != 3:
             raise ValueError(f"expected queries of shape (B, N, d), got {X.shape}; one sequence is X[None]")

@@ -1,6 +1,8 @@
 """The paper, literally: arXiv 2601.16873, one function per result, with its own probes, constants and query counts.
 
-`gh.paper.results()` is the map from the paper's results to functions and tests.
+One file per result, named after it: Theorem 5.1 is `theorem_5_1.py`. `tolerance` is Theorem 6.1 as a formula,
+`_blockdiag` and `_commutant` are block-diagonalisation, `_reading` is what the proofs share. `gh.paper.results()` is
+the map from the paper's results to functions and tests (`results.toml`).
 """
 
 from ._blockdiag import blockdiag as blockdiag

@@ -1,19 +1,25 @@
-"""What `gh.blockdiag` accepts, and the sentence for everything else."""
+"""`gh.blockdiag`: the finest orthogonal subspaces that several symmetric matrices share.
+
+A tree of cuts: every leaf is a subspace with the best cut through it, the cleanest cut is made next, and it ends where
+what couples two parts is more than error. `_commutant` makes one cut.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._types import Float
+from .._types import Float, no_type_check
 from .._validate import as_real, check_shape, real
-from ._commutant import Noise, Split, nearest_to_commuting, split
+from ._commutant import CouplingNoise, Split, nearest_to_commuting, split_at_gap
 
 ASYMMETRY = 0.1  # of the size of an entry: as much can be error
 
 
-def checked(matrices, tol: float | None) -> Float[np.ndarray, "m n n"]:
+def symmetric_parts(matrices, tol: float | None) -> Float[np.ndarray, "m n n"]:
     """The symmetric parts, as one array. A little asymmetry is error; it is averaged out."""
     if tol is not None:
         real(tol, "tol", "None or a number >= 0", lambda x: x >= 0)
@@ -31,11 +37,12 @@ def checked(matrices, tol: float | None) -> Float[np.ndarray, "m n n"]:
     return symmetric
 
 
-AGAIN = 3.0  # the parent's X serves a part as well, if its next gap is cut about as cleanly
+REUSED = 3.0  # the parent's X serves a part as well, if its next gap is cut about as cleanly
 KERNEL = 5.0  # times the noise: a part with no larger entries is kernel. Turning has driven them to the diagonal
 
 
-def blockdiag(matrices, tol: float | None = None) -> list[Float[np.ndarray, "n _"]]:
+@no_type_check
+def blockdiag(matrices: ArrayLike | Sequence[ArrayLike], tol: float | None = None) -> list[Float[np.ndarray, "n _"]]:
     """Orthonormal bases of the finest subspaces that all these symmetric matrices map into themselves.
 
     >>> rng = np.random.default_rng(0)
@@ -57,7 +64,7 @@ def blockdiag(matrices, tol: float | None = None) -> list[Float[np.ndarray, "n _
     widest gap, gives two parts; they are turned to couple least, and split on. For m matrices that takes
     `O(m n^4 + n^6)` operations, and for n > 48 `O(m n^3)` a step of Lanczos, with `O(m n^2)` memory.
     """
-    blocks, kernel = blocks_and_kernel(checked(matrices, tol), tol)
+    blocks, kernel = blocks_and_kernel(symmetric_parts(matrices, tol), tol)
     return [*blocks, kernel] if kernel.size else blocks
 
 
@@ -65,7 +72,7 @@ def blocks_and_kernel(A: Float[np.ndarray, "m n n"], tol: float | None) -> tuple
     n, size = A.shape[1], float(np.sqrt(np.mean(A**2)))
     if size == 0:
         return [], np.eye(n)
-    noise = Noise(size, 8 * n * 2.0**-52 * size, tol)
+    noise = CouplingNoise(size, 8 * n * 2.0**-52 * size, tol)
     leaves = [Leaf.of(A, np.eye(n))]
     while cuts := [leaf for leaf in leaves if leaf.cut is not None and noise.explains(leaf.cut)]:
         leaf = min(cuts, key=lambda each: each.rms)
@@ -73,7 +80,7 @@ def blocks_and_kernel(A: Float[np.ndarray, "m n n"], tol: float | None) -> tuple
         leaves += leaf.halves()
         if leaf.cut is not None:
             noise.add(leaf.cut)
-    return told_apart(leaves, KERNEL * noise.level)
+    return blocks_from_kernel(leaves, KERNEL * noise.level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,16 +94,16 @@ class Leaf:
 
     @classmethod
     def of(cls, A: np.ndarray, basis: np.ndarray, X: np.ndarray | None = None, clean: float = 0.0) -> Leaf:
-        """`X` nearly commutes already, and is as good as the best if it cuts as cleanly as `clean`."""
+        """The leaf of a basis; `X` nearly commutes, and is as good as the best if it cuts as cleanly as `clean`."""
         within = basis.T @ A @ basis
         if basis.shape[1] == 1:
             return cls(basis, within, None, np.zeros((1, 1)))
         if X is not None:
-            cut = split(within, X)
+            cut = split_at_gap(within, X)
             if cut.rms <= clean:
                 return cls(basis, within, cut, X)
         X = nearest_to_commuting(within)
-        return cls(basis, within, split(within, X), X)
+        return cls(basis, within, split_at_gap(within, X), X)
 
     @property
     def rms(self) -> float:
@@ -111,11 +118,11 @@ class Leaf:
         return [self.half(part) for part in (self.cut.first, self.cut.second)]
 
     def half(self, part: np.ndarray) -> Leaf:
-        inner = Leaf.of(self.within, part, part.T @ self.X @ part, AGAIN * self.rms)
+        inner = Leaf.of(self.within, part, part.T @ self.X @ part, REUSED * self.rms)
         return Leaf(self.basis @ part, inner.within, inner.cut, inner.X)
 
 
-def told_apart(leaves: list[Leaf], small: float) -> tuple[list[np.ndarray], np.ndarray]:
+def blocks_from_kernel(leaves: list[Leaf], small: float) -> tuple[list[np.ndarray], np.ndarray]:
     """The blocks, the strongest first, and the kernel: what is left of a part whose matrices are noise."""
     blocks = sorted((leaf for leaf in leaves if leaf.size > small), key=lambda leaf: -float(np.sum(leaf.within**2)))
     kernel = [leaf.basis for leaf in leaves if leaf.size <= small]

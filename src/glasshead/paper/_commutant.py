@@ -1,4 +1,8 @@
-"""One subspace becomes two: cut at the widest gap of X, then turn both until what couples them is least."""
+"""One cut: a subspace becomes two, between which the given symmetric matrices couple least.
+
+`nearest_to_commuting` finds the X that nearly commutes with all matrices, `split_at_gap` cuts at the widest gap of its
+eigenvalues and turns both parts by Gauss-Newton, `CouplingNoise` says whether what still couples them can be error.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh
 from .._errors import NotConverged
 from .._types import Float
 
-STEPS = 6
+GAUSS_NEWTON_STEPS = 6
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,13 @@ class Split:
         return bool(np.linalg.norm(table, 2) ** 2 <= self.rms**2 * (edge**2 + 4 * width))
 
 
-def split(A: Float[np.ndarray, "m n n"], X: Float[np.ndarray, "n n"]) -> Split:
+def split_at_gap(A: Float[np.ndarray, "m n n"], X: Float[np.ndarray, "n n"]) -> Split:
     """Cut at the widest gap of the eigenvalues of X, then Gauss-Newton for as long as the coupling falls."""
     w, Q = np.linalg.eigh(X)
     cut = int(np.argmax(np.diff(w))) + 1
-    best = parts(A, Q[:, :cut], Q[:, cut:])
-    for _ in range(STEPS):
-        better = turned(A, best)
+    best = split_into(A, Q[:, :cut], Q[:, cut:])
+    for _ in range(GAUSS_NEWTON_STEPS):
+        better = gauss_newton_step(A, best)
         if not better.cost < best.cost:
             break
         best, before = better, best
@@ -68,11 +72,11 @@ def split(A: Float[np.ndarray, "m n n"], X: Float[np.ndarray, "n n"]) -> Split:
     return best
 
 
-def parts(A: np.ndarray, first: np.ndarray, second: np.ndarray) -> Split:
+def split_into(A: np.ndarray, first: np.ndarray, second: np.ndarray) -> Split:
     return Split(first, second, first.T @ A @ second)
 
 
-def turned(A: np.ndarray, at: Split) -> Split:
+def gauss_newton_step(A: np.ndarray, at: Split) -> Split:
     """Turned by the Z of least `sum_j |C_j + F_j Z - Z G_j|^2`, with `A_j = [[F_j, C_j], [C_j^T, G_j]]`."""
     C, F, G = at.coupling, at.first.T @ A @ at.first, at.second.T @ A @ at.second
     FF, GG = (np.einsum("jab,jbc->ac", B, B) for B in (F, G))
@@ -89,18 +93,18 @@ def turned(A: np.ndarray, at: Split) -> Split:
     if not np.isfinite(Z).all():
         return at
     first, second = np.linalg.qr(at.first - at.second @ Z.T)[0], np.linalg.qr(at.second + at.first @ Z)[0]
-    return parts(A, first, second)
+    return split_into(A, first, second)
 
 
-CEILING = 0.03  # of the size of an entry: without a tolerance, more than this is never taken for error
+LARGEST_UNTOLD = 0.03  # of the size of an entry: without a tolerance, more than this is never taken for error
 CHANCE = 1e-3  # that f free numbers all happen to be small, `ceiling**f`, is to be no more than this
 STRUCTURED = 1e-6  # and errors that are not independent, as finite differences leave them, up to here
-ALIKE = 30.0  # such errors may differ by this factor from one pair of parts to the next
+ALIKE_ERRORS = 30.0  # such errors may differ by this factor from one pair of parts to the next
 UNLIKELY = 12.0  # independent errors stray further than allowed with probability exp(-12)
 
 
 @dataclass
-class Noise:
+class CouplingNoise:
     """The level of error: given as `tol`, or learned from the cleanest parts so far."""
 
     size: float
@@ -124,8 +128,8 @@ class Noise:
         if self.tol is not None:
             return self.within(found)
         if found.rms <= STRUCTURED * self.size:
-            return not self.freedom or bool(found.rms <= ALIKE * self.level)
-        ceiling = min(CEILING, CHANCE ** (1 / found.freedom))
+            return not self.freedom or bool(found.rms <= ALIKE_ERRORS * self.level)
+        ceiling = min(LARGEST_UNTOLD, CHANCE ** (1 / found.freedom))
         small = bool(found.rms <= ceiling * self.size)
         return small and found.white and (not self.freedom or self.within(found))
 
@@ -136,8 +140,8 @@ class Noise:
 
 
 # Up to here the whole map is a matrix of n (n + 1) / 2 rows, made from n^4 numbers: 42 MB, half a second.
-DENSE = 48
-PATIENCE = ((1e-9, 20), (1e-5, 40), (1e-3, 100))  # tolerances of Lanczos, and restarts for each
+DENSE_UP_TO = 48
+LANCZOS_PATIENCE = ((1e-9, 20), (1e-5, 40), (1e-3, 100))  # tolerances of Lanczos, and restarts for each
 
 
 def nearest_to_commuting(A: Float[np.ndarray, "m n n"]) -> Float[np.ndarray, "n n"]:
@@ -145,10 +149,10 @@ def nearest_to_commuting(A: Float[np.ndarray, "m n n"]) -> Float[np.ndarray, "n 
 
     That is the smallest eigenvector of `X -> S X + X S - 2 sum_j A_j X A_j`, with `S = sum_j A_j^2`.
     """
-    return dense(A) if A.shape[1] <= DENSE else iterative(A)
+    return commuting_dense(A) if A.shape[1] <= DENSE_UP_TO else commuting_iterative(A)
 
 
-def dense(A: np.ndarray) -> np.ndarray:
+def commuting_dense(A: np.ndarray) -> np.ndarray:
     m, n, _ = A.shape
     a, b = np.triu_indices(n)
     scale = np.where(a == b, np.sqrt(0.5), 1.0)
@@ -169,7 +173,7 @@ def dense(A: np.ndarray) -> np.ndarray:
     return traceless(X)
 
 
-def iterative(A: np.ndarray) -> np.ndarray:
+def commuting_iterative(A: np.ndarray) -> np.ndarray:
     """Lanczos, `2 m n^3` operations a step: a few hundred steps where blocks are clear, more where there is but one."""
     n = A.shape[1]
     S = np.einsum("jab,jbc->ac", A, A)
@@ -183,21 +187,21 @@ def iterative(A: np.ndarray) -> np.ndarray:
 
     operator = LinearOperator((n * n, n * n), matvec=apply, dtype=float)  # pyright: ignore[reportCallIssue]
     start = np.random.default_rng(0).standard_normal((n, n))
-    X = largest(operator, (start + start.T).ravel()).reshape(n, n)
+    X = largest_eigenvector(operator, (start + start.T).ravel()).reshape(n, n)
     return traceless(X + X.T)
 
 
-def largest(operator: LinearOperator, start: np.ndarray) -> np.ndarray:
+def largest_eigenvector(operator: LinearOperator, start: np.ndarray) -> np.ndarray:
     """The eigenvector of the largest eigenvalue, 1 or just below: to fewer digits where the next ones lie close.
 
     That happens within an irreducible block, where any vector will do: its cut couples too much.
     """
-    for tol, restarts in PATIENCE:
+    for tol, restarts in LANCZOS_PATIENCE:
         with suppress(ArpackNoConvergence):
             options = {"which": "LA", "v0": start, "tol": tol, "ncv": 64, "maxiter": restarts}
             return eigsh(operator, 1, **options)[1][:, 0]
     raise NotConverged(
-        f"Lanczos found no matrix that nearly commutes, to {PATIENCE[-1][0]:g} of the largest eigenvalue"
+        f"Lanczos found no matrix that nearly commutes, to {LANCZOS_PATIENCE[-1][0]:g} of the largest eigenvalue"
     )
 
 

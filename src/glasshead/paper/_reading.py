@@ -1,4 +1,4 @@
-"""What the proofs share: v from basis vectors, and a score from a two-row query with tokens of length one or so."""
+"""The map of the paper, and what its proofs share: v from basis vectors, a score from a two-row query."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import tomllib
 from importlib.resources import files
 
 import numpy as np
+from scipy.special import logit
 
 from .._errors import NotIdentifiable
 from .._oracles import Oracle
@@ -26,9 +27,8 @@ def read_v(oracle: Oracle) -> np.ndarray:
     return v
 
 
-def read_scores(oracle: Oracle, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarray:
+def read_unit_scores(oracle: Oracle, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarray:
     """`a . W b` for the rows of `A` and `B`: the softmax over `[a + b ; b]` is `sigma(a . W b)`."""
     alpha = (oracle(np.stack([A + B, B], axis=1)) - B @ v) / (A @ v)
     # A saturated or rounded weight is taken as the nearest one a sigmoid can have.
-    alpha = np.clip(alpha, np.finfo(float).tiny, 1 - 2.0**-53)
-    return np.log(alpha) - np.log1p(-alpha)
+    return logit(np.clip(alpha, np.finfo(float).tiny, 1 - 2.0**-53))

@@ -1,4 +1,4 @@
-"""Hessians of `F(z) = f([z + q ; q])` from value queries."""
+"""Appendix C.1: Hessians of `F(z) = f([z + q ; q])` from value queries reveal the hidden orthogonal subspaces."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ._blockdiag import blocks_and_kernel
 from ._reading import read_v
 
 
-def at_zero(oracle: Oracle, q: np.ndarray, v: np.ndarray, step: float) -> Float[np.ndarray, "d d"]:
+def read_hessian_at_zero(oracle: Oracle, q: np.ndarray, v: np.ndarray, step: float) -> Float[np.ndarray, "d d"]:
     """Four times the Hessian at 0, with `d (d + 1) / 2` queries: half of what central differences take.
 
     For every head `F(z) - F(-z) = z.v`, so with v, the sum of all, known, the even part `F(z) - q.v - z.v / 2` is known
     from z alone.
     """
     Z, a, b = directions(len(q), step)
-    even = asked(oracle, Z, q) - q @ v - Z @ v / 2
-    return assembled(8 * even / step**2, a, b)
+    even = read_pairs(oracle, Z, q) - q @ v - Z @ v / 2
+    return symmetric_from(8 * even / step**2, a, b)
 
 
-def at_point(oracle: Oracle, q: np.ndarray, z: np.ndarray, step: float) -> Float[np.ndarray, "d d"]:
+def read_hessian(oracle: Oracle, q: np.ndarray, z: np.ndarray, step: float) -> Float[np.ndarray, "d d"]:
     """Four times the Hessian at z by central differences: `d (d + 1) + 1` queries."""
     Z, a, b = directions(len(q), step)
-    answers = asked(oracle, np.vstack([z + Z, z - Z, z[None]]), q)
+    answers = read_pairs(oracle, np.vstack([z + Z, z - Z, z[None]]), q)
     second = answers[: len(Z)] + answers[len(Z) : -1] - 2 * answers[-1]
-    return assembled(4 * second / step**2, a, b)
+    return symmetric_from(4 * second / step**2, a, b)
 
 
 def directions(d: int, step: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -38,20 +38,20 @@ def directions(d: int, step: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return step * (unit[a] + unit[b]) / np.where(a == b, 2, 1)[:, None], a, b
 
 
-def assembled(quadratic: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The symmetric matrix with these values of `x . A x` along the directions above, steps divided out."""
+def symmetric_from(quadratic: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The symmetric matrix with these values of `x . A x` along `directions`, steps divided out."""
     diagonal = quadratic[a == b]
     A = np.diag(diagonal)
     A[a, b] = A[b, a] = np.where(a == b, quadratic, (quadratic - diagonal[a] - diagonal[b]) / 2)
     return A
 
 
-def asked(oracle: Oracle, Z: np.ndarray, q: np.ndarray) -> np.ndarray:
+def read_pairs(oracle: Oracle, Z: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.asarray(oracle(np.stack([Z + q, np.broadcast_to(q, Z.shape)], axis=1)))
 
 
-VISIBLE = 10.0  # times the error of a Hessian's entry: what a direction must answer to count as used
-SAFETY = 2.0  # errors of one Hessian stand for those of all, and are not spread evenly over its entries
+ABOVE_ERROR = 10.0  # times the error of a Hessian's entry: what a direction must answer to count as used
+ERROR_SAFETY = 2.0  # errors of one Hessian stand for those of all, and are not spread evenly over its entries
 OVERLAP = 0.1  # cosine between directions of two heads from which on they are not called orthogonal
 
 
@@ -80,9 +80,9 @@ def hessian_subspaces(oracle, step: float = 1e-3, points: int = 2, seed: int = 0
     step, points = positive(step, "step"), whole(points, "points", least=0)
     rng = np.random.default_rng(whole(seed, "seed", least=0))
     v = read_v(oracle)
-    A = np.stack([at_zero(oracle, e_j, v, step) for e_j in np.eye(oracle.dim)])
-    error = error_of(A, oracle, v, step)
-    elsewhere = [hessian_elsewhere(oracle, A, v, step, error, rng) for _ in range(points)]
+    A = np.stack([read_hessian_at_zero(oracle, e_j, v, step) for e_j in np.eye(oracle.dim)])
+    error = find_entry_error(A, oracle, v, step)
+    elsewhere = [read_hessian_elsewhere(oracle, A, v, step, error, rng) for _ in range(points)]
     blocks, kernel = blocks_and_kernel(np.concatenate([A, np.reshape(elsewhere, (points, *A.shape[1:]))]), error)
     if not blocks:
         raise NotIdentifiable(
@@ -90,27 +90,27 @@ def hessian_subspaces(oracle, step: float = 1e-3, points: int = 2, seed: int = 0
             f"and has no subspaces, or its answers are too coarse for step={step:g} and a larger one is needed"
         )
     blocks = [np.hstack([E, queries_only(A, E, kernel, error)]) for E in blocks]
-    return orthonormal(blocks + averaging(blocks, v, error / float(np.sqrt(np.mean(A**2)))))
+    return nearest_orthonormal(blocks + averaging(blocks, v, error / float(np.sqrt(np.mean(A**2)))))
 
 
-def error_of(A: np.ndarray, oracle: Oracle, v: np.ndarray, step: float) -> float:
+def find_entry_error(A: np.ndarray, oracle: Oracle, v: np.ndarray, step: float) -> float:
     """The error of an entry, from the largest Hessian and the same one with twice the step; rounding at least."""
     j = int(np.argmax(np.linalg.norm(A, axis=(1, 2))))
-    rounding = SAFETY * 8 * oracle.roundoff * float(np.abs(v).max()) / step**2
-    return max(rounding, difference(at_zero(oracle, np.eye(oracle.dim)[j], v, 2 * step), A[j]))
+    rounding = ERROR_SAFETY * 8 * oracle.roundoff * float(np.abs(v).max()) / step**2
+    return max(rounding, step_difference(read_hessian_at_zero(oracle, np.eye(oracle.dim)[j], v, 2 * step), A[j]))
 
 
-def difference(coarse: np.ndarray, fine: np.ndarray) -> float:
-    return SAFETY * float(np.sqrt(np.mean((coarse - fine) ** 2)))
+def step_difference(coarse: np.ndarray, fine: np.ndarray) -> float:
+    return ERROR_SAFETY * float(np.sqrt(np.mean((coarse - fine) ** 2)))
 
 
-def hessian_elsewhere(oracle: Oracle, A: np.ndarray, v: np.ndarray, step: float, error: float, rng) -> np.ndarray:
+def read_hessian_elsewhere(oracle: Oracle, A: np.ndarray, v: np.ndarray, step: float, error: float, rng) -> np.ndarray:
     """At a random query token and a z with scores of about 1, where the sigmoid is curved; weighed by its error."""
     d = oracle.dim
     q, z = rng.standard_normal((2, d)) / np.array([[np.sqrt(d)], [1.0]])
     key = np.linalg.norm(np.tensordot(q, A, 1)) / (np.sqrt(2) * np.linalg.norm(v)) or 1.0
-    fine, coarse = (at_point(oracle, q, z / key, times * step / key) for times in (1, 2))
-    own = difference(coarse, fine)
+    fine, coarse = (read_hessian(oracle, q, z / key, times * step / key) for times in (1, 2))
+    own = step_difference(coarse, fine)
     return fine * error / own if own > error else fine
 
 
@@ -120,17 +120,17 @@ def queries_only(A: np.ndarray, E: np.ndarray, kernel: np.ndarray, error: float)
         return kernel
     seen = kernel.T @ (E.T @ A @ E).reshape(len(A), -1)
     U, s, _ = np.linalg.svd(seen, full_matrices=False)
-    return kernel @ U[:, s > VISIBLE * error * np.sqrt(max(seen.shape))]
+    return kernel @ U[:, s > ABOVE_ERROR * error * np.sqrt(max(seen.shape))]
 
 
 def averaging(blocks: list[np.ndarray], v: np.ndarray, relative: float) -> list[np.ndarray]:
     """What the blocks leave of the sum of all v belongs to a head that averages: its Hessians are 0."""
     together = np.hstack(blocks)
     left = v - together @ (together.T @ v)
-    return [left[:, None]] if np.linalg.norm(left) > VISIBLE * relative * np.linalg.norm(v) else []
+    return [left[:, None]] if np.linalg.norm(left) > ABOVE_ERROR * relative * np.linalg.norm(v) else []
 
 
-def orthonormal(blocks: list[np.ndarray]) -> list[np.ndarray]:
+def nearest_orthonormal(blocks: list[np.ndarray]) -> list[np.ndarray]:
     together = np.hstack([E / np.linalg.norm(E, axis=0) for E in blocks])
     off = np.abs(together.T @ together - np.eye(together.shape[1])).max()
     if off > OVERLAP:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import logit
 
 from .._validate import real
 
@@ -26,5 +27,4 @@ def lemma_a_1(tau=TAU_CLIP) -> float:
 
 
 def clipped_logit(weights: np.ndarray) -> np.ndarray:
-    weights = np.clip(weights, TAU_CLIP, 1 - TAU_CLIP)
-    return np.log(weights) - np.log1p(-weights)
+    return logit(np.clip(weights, TAU_CLIP, 1 - TAU_CLIP))

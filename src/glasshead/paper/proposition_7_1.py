@@ -7,7 +7,7 @@ import numpy as np
 from .._models import Attention, MultiHead, with_values
 from .._validate import as_real, check_shape
 
-ROUNDING = 1e-12  # of the sum of the weights, which the paper has equal to 1
+SUM_ROUNDING = 1e-12  # of the sum of the weights, which the paper has equal to 1
 
 
 def proposition_7_1(model, weights) -> MultiHead:
@@ -27,7 +27,7 @@ def proposition_7_1(model, weights) -> MultiHead:
         raise ValueError("expected a head with v != 0, as in the proposition, got v = 0")
     weights = as_real(weights, "weights")
     check_shape(weights.ndim == 1 and weights.size > 0, "weights of shape (heads,)", weights.shape)
-    if weights.min() < 0 or abs(weights.sum() - 1) > ROUNDING * len(weights):
+    if weights.min() < 0 or abs(weights.sum() - 1) > SUM_ROUNDING * len(weights):
         raise ValueError(f"expected non-negative weights that add up to 1, got {weights.tolist()}")
     scores = model.score_tensors()
     return MultiHead([with_values(scores, weight * model.v) for weight in weights], bias=model.bias)

@@ -30,12 +30,12 @@ def proposition_c_2(oracle, bases) -> Recovery:
     in the order of the bases; the proof leaves no queries for a check.
     """
     oracle = as_oracle(oracle)
-    bases = checked(bases, oracle.dim)
+    bases = check_bases(bases, oracle.dim)
     start = oracle.queries
-    found = [within(oracle, E, h) for h, E in enumerate(bases)]
+    found = [read_within(oracle, E, h) for h, E in enumerate(bases)]
     pairs = zip(bases, (one.model for one in found if isinstance(one.model, Attention)), strict=True)
     return Recovery(
-        model=MultiHead([Attention(E @ head.W @ E.T, E @ head.v) for E, head in pairs]),  # type: ignore[union-attr]
+        model=MultiHead([Attention(E @ head.W @ E.T, E @ head.v) for E, head in pairs]),
         family="multi-head",
         heads=len(bases),
         rank=tuple(int(one.rank) for one in found),  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def proposition_c_2(oracle, bases) -> Recovery:
     )
 
 
-def within(oracle: Oracle, E: np.ndarray, h: int) -> Recovery:
+def read_within(oracle: Oracle, E: np.ndarray, h: int) -> Recovery:
     try:
         return theorem_4_1(Within(oracle, E))
     except NotIdentifiable as error:
@@ -59,7 +59,7 @@ def within(oracle: Oracle, E: np.ndarray, h: int) -> Recovery:
         ) from error
 
 
-def checked(bases, dim: int) -> list[np.ndarray]:
+def check_bases(bases, dim: int) -> list[np.ndarray]:
     bases = [as_real(E, "bases").astype(np.float64, copy=False) for E in bases]
     if not bases:
         raise ValueError("expected at least one basis of shape (d, d_h), got none")

@@ -9,9 +9,9 @@ from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import as_oracle
 from .._recovery import Recovery
-from ._reading import read_scores, read_v
+from ._reading import read_unit_scores, read_v
 
-PROBES = ("basis", "gaussian")
+PROBE_KINDS = ("basis", "gaussian")
 
 
 def theorem_4_1(oracle, probes: str = "basis", seed: int = 0) -> Recovery:
@@ -25,13 +25,13 @@ def theorem_4_1(oracle, probes: str = "basis", seed: int = 0) -> Recovery:
     Gaussian ones. Tokens have length one or so whatever the scale of W, so large scores saturate: `gh.recover` asks at
     the right scale instead. The theorem leaves no queries for a held-out check, so `residual` is None.
     """
-    if probes not in PROBES:
-        raise ValueError(f"expected probes to be one of {PROBES}, got {probes!r}")
+    if probes not in PROBE_KINDS:
+        raise ValueError(f"expected probes to be one of {PROBE_KINDS}, got {probes!r}")
     oracle = as_oracle(oracle)
     d, start = oracle.dim, oracle.queries
     v = read_v(oracle)
     U = basis_probes(v) if probes == "basis" else np.random.default_rng(seed).standard_normal((d, d))
-    scores = [read_scores(oracle, U, np.broadcast_to(e_j, U.shape), v) for e_j in np.eye(d)]
+    scores = [read_unit_scores(oracle, U, np.broadcast_to(e_j, U.shape), v) for e_j in np.eye(d)]
     W = np.linalg.solve(U, np.column_stack(scores))
     return Recovery(
         model=Attention(W, v),

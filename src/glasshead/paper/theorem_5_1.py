@@ -11,9 +11,9 @@ from .._models import Attention
 from .._oracles import as_oracle
 from .._recovery import Recovery
 from .._validate import whole
-from ._reading import read_scores, read_v
+from ._reading import read_unit_scores, read_v
 
-FAINT = 1e-5  # singular values below this part of the largest are what an iteration leaves, not rank
+ITERATION_LEFTOVER = 1e-5  # singular values below this part of the largest are what an iteration leaves, not rank
 
 
 def theorem_5_1(oracle, rank, measurements: int | None = None, seed: int = 0) -> Recovery:
@@ -38,9 +38,9 @@ def theorem_5_1(oracle, rank, measurements: int | None = None, seed: int = 0) ->
         raise ValueError(f"expected at least {least} measurements for rank {rank} in dimension {d}, got {m}")
     v = read_v(oracle)
     A, B = np.random.default_rng(seed).standard_normal((2, m, d))
-    found = sensing.nuclear_norm(A, B, read_scores(oracle, A, B, v))
+    found = sensing.nuclear_norm(A, B, read_unit_scores(oracle, A, B, v))
     s = np.linalg.svd(found.W, compute_uv=False)
-    seen = int(np.sum(s > FAINT * s[0]))
+    seen = int(np.sum(s > ITERATION_LEFTOVER * s[0]))
     result = Recovery(
         model=Attention(found.W, v),
         family="attention",

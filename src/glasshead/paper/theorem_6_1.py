@@ -15,7 +15,7 @@ from .._oracles import Oracle, as_oracle
 from .._recovery import Recovery
 from ._reading import read_v
 from .lemma_a_1 import TAU_CLIP, clipped_logit
-from .tolerance import MARGIN_CONSTANT, accuracy_for, checked
+from .tolerance import MARGIN_CONSTANT, accuracy_for, check_assumptions
 
 
 def theorem_6_1(oracle, W_bound, margin, corrected: bool = False) -> Recovery:
@@ -43,12 +43,12 @@ def theorem_6_1(oracle, W_bound, margin, corrected: bool = False) -> Recovery:
     which the paper's tolerance leaves to an entry, so that the theorem holds with the constants it has.
     """
     oracle = as_oracle(oracle)
-    d, W_bound, margin = checked(oracle.dim, W_bound, margin)
+    d, W_bound, margin = check_assumptions(oracle.dim, W_bound, margin)
     start = oracle.queries
     v = read_v(oracle)
     check_visible(v, margin, oracle.tolerance)
-    probes = Probes.of(v, W_bound, margin, corrected)
-    W, excess = read_W(oracle, v, probes)
+    probes = NoisyProbes.of(v, W_bound, margin, corrected)
+    W, excess = read_clipped_W(oracle, v, probes)
     tau = whole_tolerance(oracle, v)
     eps_W, eps_v = accuracy_for(dim=d, W_bound=W_bound, margin=margin, tolerance=tau)
     objection = why_no_bound(v, probes, excess, tau, W_bound, margin, corrected)
@@ -69,7 +69,7 @@ def theorem_6_1(oracle, W_bound, margin, corrected: bool = False) -> Recovery:
 
 
 @dataclass(frozen=True)
-class Probes:
+class NoisyProbes:
     """Row i of W is read with `u[i]`, whose value is `value[i]`, and tokens `b u[i] + a[i] e_j` and `a[i] e_j`."""
 
     u: np.ndarray
@@ -80,7 +80,7 @@ class Probes:
     p: int
 
     @classmethod
-    def of(cls, v: np.ndarray, W_bound: float, margin: float, corrected: bool) -> Probes:
+    def of(cls, v: np.ndarray, W_bound: float, margin: float, corrected: bool) -> NoisyProbes:
         visible, p = np.abs(v) > margin / 2, int(np.argmax(np.abs(v)))
         u = np.eye(len(v))
         u[~visible, p] = 1.0
@@ -97,7 +97,7 @@ def check_visible(v: np.ndarray, margin: float, tolerance: float) -> None:
         )
 
 
-def read_W(oracle: Oracle, v: np.ndarray, probes: Probes) -> tuple[np.ndarray, float]:
+def read_clipped_W(oracle: Oracle, v: np.ndarray, probes: NoisyProbes) -> tuple[np.ndarray, float]:
     """The estimate of W, column by column, and how far a weight lay outside the clip."""
     W, excess = np.empty(probes.u.shape), 0.0
     for j, e_j in enumerate(np.eye(len(v))):
@@ -119,7 +119,9 @@ def whole_tolerance(oracle: Oracle, v: np.ndarray) -> float:
     return oracle.tolerance + (oracle.rtol + 4 * (len(v) + 8) * oracle.roundoff) * largest
 
 
-def why_no_bound(v, probes: Probes, excess: float, tau: float, W_bound: float, margin: float, corrected: bool) -> str:
+def why_no_bound(
+    v, probes: NoisyProbes, excess: float, tau: float, W_bound: float, margin: float, corrected: bool
+) -> str:
     """What keeps the theorem from saying anything about W; empty where it holds."""
     if tau > margin / MARGIN_CONSTANT:
         return f"the tolerance {tau:.3g} is above margin/4 = {margin / MARGIN_CONSTANT:.3g}"

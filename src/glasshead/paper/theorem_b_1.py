@@ -15,10 +15,10 @@ from .._oracles import Oracle
 from .._recovery import Recovery
 from .._validate import real, whole
 from .lemma_a_1 import LIPSCHITZ, TAU_CLIP, clipped_logit
-from .tolerance import checked
+from .tolerance import check_assumptions
 
 BISECTION_CONSTANT = 0.5  # the "Const" of the proof; see the docstring of theorem_b_1
-CHUNK = 2**20  # numbers in one batch of random queries
+BATCH_NUMBERS = 2**20  # numbers in one batch of random queries
 
 
 def theorem_b_1(oracle, W_bound, margin, eps_W, delta, max_queries=10**8, seed: int = 0) -> Recovery:
@@ -51,9 +51,9 @@ def theorem_b_1(oracle, W_bound, margin, eps_W, delta, max_queries=10**8, seed: 
             f"{need.samples:,} queries for v and {need.steps} for each entry of W; allow them, or call gh.recover"
         )
     start = oracle.queries
-    v = read_direction(oracle, need.samples, np.random.default_rng(seed))
+    v = mean_direction(oracle, need.samples, np.random.default_rng(seed))
     check_margin(v, margin, need.eps_v)
-    W, excess = read_W(oracle, v, need)
+    W, excess = bisect_W(oracle, v, need)
     contradicted = excess > need.eps_W / (2 * LIPSCHITZ * need.W_bound * need.dim)  # more than the weights can be off
     return Recovery(
         model=Attention(W, v),
@@ -101,7 +101,7 @@ class Needed:
 
     @classmethod
     def of(cls, dim, W_bound, margin, eps_W, delta) -> Needed:
-        d, W, mu = checked(dim, W_bound, margin)
+        d, W, mu = check_assumptions(dim, W_bound, margin)
         most = 1 / math.sqrt(d)
         real(margin, "margin", f"at most 1/sqrt(dim) = {most:.4g}, v having norm 1", lambda x: x <= most * (1 + 1e-12))
         eps_W = real(eps_W, "eps_W", "a number strictly between 0 and 1", lambda x: 0 < x < 1)
@@ -120,10 +120,10 @@ def sphere_mean(d: int) -> float:
     return math.exp(math.lgamma(d / 2) - math.lgamma((d + 1) / 2)) / math.sqrt(math.pi)
 
 
-def read_direction(oracle: Oracle, samples: int, rng: np.random.Generator) -> np.ndarray:
+def mean_direction(oracle: Oracle, samples: int, rng: np.random.Generator) -> np.ndarray:
     """The estimate (14) of v: the mean of `sign(x.v) x` over the sphere, divided by R."""
     d, total = oracle.dim, np.zeros(oracle.dim)
-    rows = max(1, CHUNK // d)
+    rows = max(1, BATCH_NUMBERS // d)
     for first in range(0, samples, rows):
         x = rng.standard_normal((min(rows, samples - first), d))
         x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -131,7 +131,7 @@ def read_direction(oracle: Oracle, samples: int, rng: np.random.Generator) -> np
     return total / (samples * sphere_mean(d))
 
 
-def read_W(oracle: Oracle, v: np.ndarray, need: Needed) -> tuple[np.ndarray, float]:
+def bisect_W(oracle: Oracle, v: np.ndarray, need: Needed) -> tuple[np.ndarray, float]:
     """Bisect a for all entries side by side; at the flip `sigma(s W_ij) = 2 W_bound a^2 |v_j / v_i|`.
 
     Also how far such a weight lay outside the clip.

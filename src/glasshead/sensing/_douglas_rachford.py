@@ -1,4 +1,8 @@
-"""Anderson acceleration: the next point of a fixed-point iteration, extrapolated from the last few."""
+"""Douglas-Rachford for the least nuclear norm that fits, accelerated by Anderson's extrapolation.
+
+One step shrinks the singular values of z by a threshold, reflects, and projects onto the matrices that fit; in the
+limit the shrunken matrix fits. `Anderson` extrapolates from the last few points, which saves most of the steps.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,12 @@ MEMORY = 10
 # Relative weight of a ridge on the small least-squares problem, whose columns become parallel near convergence.
 RIDGE = 1e-10
 # An extrapolation that made the step this much longer than the best remembered one was a mistake: forget and restart.
-WORSE = 2.0
+LONGER_STEP = 2.0
 
 
 class Anderson:
+    """The next point of a fixed-point iteration, from the last few points and the steps that led away from them."""
+
     def __init__(self) -> None:
         self.forget()
 
@@ -28,7 +34,7 @@ class Anderson:
     def next(self, z: Float[np.ndarray, "d1 d2"], step: Float[np.ndarray, "d1 d2"]) -> Float[np.ndarray, "d1 d2"]:
         """Where to go from z, when the plain iteration would go to `z + step`."""
         plain = z + step
-        if self._steps and np.linalg.norm(step) > WORSE * min(np.linalg.norm(s) for s in self._steps):
+        if self._steps and np.linalg.norm(step) > LONGER_STEP * min(np.linalg.norm(s) for s in self._steps):
             self.forget()
         self._points = [*self._points[-MEMORY:], plain.ravel()]
         self._steps = [*self._steps[-MEMORY:], step.ravel()]
@@ -52,13 +58,15 @@ class Iterate(NamedTuple):
     low: Factors
     """The shrunken matrix: low rank, on its way to fitting."""
     x: Float[np.ndarray, "d1 d2"]
-    """The same as an array."""
+    """The shrunken matrix as an array."""
     fitting: Float[np.ndarray, "d1 d2"]
     """Fits exactly, on its way to low rank."""
     correction: Float[np.ndarray, "m"]
 
 
 class DouglasRachford:
+    """The iteration: `look` shrinks and projects at z, `advance` moves z, `rebalance` tunes the threshold."""
+
     def __init__(self, constraints: Constraints) -> None:
         self.constraints = constraints
         self.z = constraints.least_norm()

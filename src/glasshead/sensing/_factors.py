@@ -1,4 +1,6 @@
-"""A matrix of rank r by its singular vectors, `W = U^T diag(s) V`, and its way back to rank r after a step.
+"""A matrix of rank r by its singular vectors, `W = U^T diag(s) V`: its tangent space, and the way back to rank r.
+
+Least squares on the tangent space and its adjoint problem are conjugate gradients, so nothing of size m x d^2 exists.
 
 Vectors lie in rows: BLAS runs these skinny products up to twice as fast that way round.
 """
@@ -27,7 +29,7 @@ class Factors(NamedTuple):
         return self.U.T * root, self.V.T * root
 
 
-def from_matrix(W: Float[np.ndarray, "d1 d2"], rank: int | None = None) -> Factors:
+def svd_factors(W: Float[np.ndarray, "d1 d2"], rank: int | None = None) -> Factors:
     U, s, V = np.linalg.svd(W, full_matrices=False)
     return Factors(np.ascontiguousarray(U.T[:rank]), s[:rank], V[:rank])
 
@@ -77,7 +79,7 @@ class Solution(NamedTuple):
     steps: int
 
 
-def least_squares(
+def damped_least_squares(
     tangent: Tangent, e: Float[np.ndarray, "m"], *, damping: float, accuracy: float, limit: int
 ) -> Solution:
     """Minimise `||measure(z) - e||^2 + damping ||z||^2` until the gradient has shrunk by `accuracy`."""

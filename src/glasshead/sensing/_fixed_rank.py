@@ -1,4 +1,8 @@
-"""A first guess: leading singular vectors of `sum_k t_k a_k b_k^T`, for Gaussian rows a multiple of W on average."""
+"""`gh.sensing.fixed_rank`: W of a known rank, from spectral starts and Gauss-Newton until one of them fits.
+
+The start is made of the leading singular vectors of `sum_k t_k a_k b_k^T`, for Gaussian rows a multiple of W on
+average. Where Gauss-Newton ends in a local minimum, a random half of the measurements gives another start.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,13 @@ from numpy.typing import ArrayLike
 
 from .._types import Float
 from ._factors import Factors
-from ._gauss_newton import Fit, fit
-from ._measurements import Point, Rows, check_rank, check_settings, checked, degrees_of_freedom
+from ._gauss_newton import Fit, gauss_newton
+from ._measurements import Point, Rows, as_measurements, check_rank, check_settings, degrees_of_freedom
 from ._result import Sensed, zero
 
 # Subspace iteration: the guess is only good to tens of percent, so a few rounds with a few spare columns do.
-ROUNDS = 2
-SPARE = 8
+SUBSPACE_ROUNDS = 2
+SPARE_COLUMNS = 8
 
 
 def spectral_start(rows: Rows, rank: int, rng: np.random.Generator, *, share: float = 1.0) -> Factors:
@@ -30,9 +34,9 @@ def spectral_start(rows: Rows, rank: int, rng: np.random.Generator, *, share: fl
 def _leading(rows: Rows, weights: Float[np.ndarray, "m"], rank: int, rng: np.random.Generator) -> Factors:
     A, B = rows.single
     weights = weights.astype(np.float32)
-    width = min(rank + SPARE, A.shape[1], B.shape[1])
+    width = min(rank + SPARE_COLUMNS, A.shape[1], B.shape[1])
     right = _orthonormal(rng.standard_normal((width, B.shape[1]), dtype=np.float32))
-    for _ in range(ROUNDS):
+    for _ in range(SUBSPACE_ROUNDS):
         left = _orthonormal((weights * (right @ B.T)) @ A)
         right = _orthonormal((weights * (left @ A.T)) @ B)
     left = _orthonormal((weights * (right @ B.T)) @ A)
@@ -52,7 +56,7 @@ def _best_scale(rows: Rows, W: Factors) -> float:
     return abs(float(predicted @ rows.t)) / energy if energy > 0 else 1.0
 
 
-STARTS = 8
+MOST_STARTS = 8
 # Two starts that end with the same misfit to this accuracy ended at the same matrix; a third would too.
 SAME_MINIMUM = 1e-4
 # A singular value below this fraction of the first, and below tol, is what a rank asked for too high leaves behind.
@@ -86,7 +90,7 @@ def fixed_rank(
     other matrix of this rank fits is a property of the measurements: more generic ones than degrees of freedom. From
     `2 r(d1 + d2 - r)` Gaussian ones on, every trial of `bench/sensing/phase.py` recovered W (d = 16 to 64, r = 1 to 8).
     """
-    lefts, rights, values = checked(A, B, t)
+    lefts, rights, values = as_measurements(A, B, t)
     d1, d2 = lefts.shape[1], rights.shape[1]
     check_rank(rank, d1, d2, len(values))
     check_settings(tol, max_iterations)
@@ -115,9 +119,9 @@ def _search(rows: Rows, rank: int, tol: float, budget: int, rng, progress) -> Se
         if progress is not None:
             progress(spent, budget, f"Gauss-Newton, start {len(fits) + 1}, residual {residual:.1e}")
 
-    while len(fits) < STARTS and spent < budget:
+    while len(fits) < MOST_STARTS and spent < budget:
         guess = spectral_start(rows, rank, rng, share=0.5 if fits else 1.0)
-        fits.append(fit(rows, guess, tol=tol, max_steps=budget - spent, report=report))
+        fits.append(gauss_newton(rows, guess, tol=tol, max_steps=budget - spent, report=report))
         fits.sort(key=lambda each: each.point.size)
         if fits[0].point.residual <= tol or _same_minimum(fits):
             break

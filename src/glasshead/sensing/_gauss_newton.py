@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._factors import Factors, Tangent, least_squares, retract
+from ._factors import Factors, Tangent, damped_least_squares, retract
 from ._measurements import Point, Rows
 
 # Single precision cannot resolve a linear solve much further; Gauss-Newton then gains these digits per step.
@@ -19,7 +19,7 @@ SOLVE_LIMIT = 400
 # A step that cannot lower the squared misfit by this fraction: a local minimum, to about 1e-5 of the misfit.
 STATIONARY = 1e-10
 # A start that has not halved its misfit in this many steps is stuck in a valley.
-PATIENCE = 20
+VALLEY_STEPS = 20
 
 
 class Fit(NamedTuple):
@@ -34,7 +34,7 @@ class Step(NamedTuple):
     """The fraction of the squared misfit that the linear model says goes away."""
 
 
-def fit(
+def gauss_newton(
     rows: Rows, start: Factors, *, tol: float, max_steps: int, report: Callable[[float], None] | None = None
 ) -> Fit:
     point, damping, single = Point(rows, start), 0.1, True
@@ -64,7 +64,7 @@ def _step(rows: Rows, point: Point, damping: float, *, single: bool, tol: float)
     # Newton's own error is of the order of the misfit, so a more accurate solve than that is wasted,
     # and so is one that goes past the tolerance asked for.
     useful = max(point.size, 0.1 * tol / point.residual, SINGLE_ACCURACY if single else 0.0)
-    solved = least_squares(
+    solved = damped_least_squares(
         tangent,
         point.misfit / length,
         damping=damping * min(point.size, 1.0) * len(rows),
@@ -82,4 +82,4 @@ def _solve_limit(W: Factors) -> int:
 
 
 def _stuck(sizes: list[float]) -> bool:
-    return len(sizes) > PATIENCE and sizes[-1] > 0.5 * sizes[-1 - PATIENCE]
+    return len(sizes) > VALLEY_STEPS and sizes[-1] > 0.5 * sizes[-1 - VALLEY_STEPS]

@@ -1,4 +1,8 @@
-"""What a caller may pass in, and the sentence they get when it is something else."""
+"""Measurements `a_k^T W b_k = t_k`: checked, brought to one scale, and how many of them it takes.
+
+`Rows` are the measurements with entries of size 1, `Point` a matrix with its misfit, `Constraints` the independent ones
+among them with a Cholesky factor of their Gram matrix.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from ._factors import Factors
 Triples = tuple[Float[np.ndarray, "m d1"], Float[np.ndarray, "m d2"], Float[np.ndarray, "m"]]
 
 
-def checked(lefts: ArrayLike, rights: ArrayLike, values: ArrayLike) -> Triples:
+def as_measurements(lefts: ArrayLike, rights: ArrayLike, values: ArrayLike) -> Triples:
     A, B, t = _real("A", lefts, 2), _real("B", rights, 2), _real("t", values, 1)
     if not len(A) == len(B) == len(t):
         raise ValueError(
@@ -129,7 +133,7 @@ def _ratio(x: Float[np.ndarray, "m"], y: Float[np.ndarray, "m"]) -> float:
 
 # The Gram matrix holds squares: a pivot below this (of a unit diagonal) is a measurement known to six digits already.
 DEPENDENT = 1e-12
-BLOCK = 256
+GRAM_ROWS = 256
 
 (triangular_solve,) = get_blas_funcs(("trsv",), dtype=np.float64)
 cholesky, pivoted_cholesky = get_lapack_funcs(("potrf", "pstrf"), dtype=np.float64)
@@ -163,8 +167,8 @@ class Constraints:
 def _gram(rows: Rows) -> Float[np.ndarray, "m m"]:
     G = rows.A @ rows.A.T
     G /= rows.A.shape[1] * rows.B.shape[1]
-    for i in range(0, len(G), BLOCK):
-        G[i : i + BLOCK] *= rows.B[i : i + BLOCK] @ rows.B.T
+    for i in range(0, len(G), GRAM_ROWS):
+        G[i : i + GRAM_ROWS] *= rows.B[i : i + GRAM_ROWS] @ rows.B.T
     return G
 
 

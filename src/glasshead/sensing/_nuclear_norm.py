@@ -1,4 +1,8 @@
-"""Proof that no W that fits has a smaller nuclear norm: a dual point, and how to finish one exactly."""
+"""`gh.sensing.nuclear_norm`: of all W that fit the one of least nuclear norm, with a proof that there is none smaller.
+
+Douglas-Rachford brings W and a point y of the dual program near; from there the rank is fixed, Gauss-Newton finishes W,
+and the shortest correction of y closes the duality gap. Gap and residual decide, not the number of iterations.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from .._types import Float
 from ._douglas_rachford import DouglasRachford, Iterate
-from ._factors import Factors, Tangent, from_matrix, least_norm
-from ._gauss_newton import fit
-from ._measurements import Constraints, Point, Rows, check_settings, checked, degrees_of_freedom
+from ._factors import Factors, Tangent, least_norm, svd_factors
+from ._gauss_newton import gauss_newton
+from ._measurements import Constraints, Point, Rows, as_measurements, check_settings, degrees_of_freedom
 from ._result import Certificate, Sensed, zero
 
 # Gauss-Newton from the right rank needs about six steps; more than this and the rank was wrong.
@@ -46,7 +50,7 @@ def finish(constraints: Constraints, low: Factors, y: Float[np.ndarray, "m"], to
     rank, rows = len(low.s), constraints.rows
     if rank == 0 or degrees_of_freedom(low.U.shape[1], low.V.shape[1], rank) > len(rows):
         return None
-    point = fit(rows, low, tol=1e-4 * tol, max_steps=FINISH_STEPS).point
+    point = gauss_newton(rows, low, tol=1e-4 * tol, max_steps=FINISH_STEPS).point
     if point.residual > tol:
         return None
     tangent = Tangent(rows.A, rows.B, point.W, point.AU, point.BV)
@@ -64,7 +68,7 @@ CHECK_EVERY = 10
 # A rank that was wrong is tried again when the iteration has come this much further.
 RETRY = 1.5
 # Relative to the largest singular value.
-ROUNDING = 1e-14
+ROUNDING_TAIL = 1e-14
 
 
 def nuclear_norm(
@@ -91,13 +95,13 @@ def nuclear_norm(
     minimiser is the W that was measured is another question: `measurements_needed` says when to expect it.
     Memory is that of one m x m matrix, time `m^3 / 3` operations once and `2 m^2 + 4 m d^2` per iteration.
     """
-    lefts, rights, values = checked(A, B, t)
+    lefts, rights, values = as_measurements(A, B, t)
     check_settings(tol, max_iterations)
     if not values.any():
         return zero(lefts.shape[1], rights.shape[1])
     rows = Rows(lefts, rights, values)
     constraints = Constraints(rows)
-    least = Point(rows, from_matrix(constraints.least_norm()))
+    least = Point(rows, svd_factors(constraints.least_norm()))
     if least.residual > tol:
         return _contradiction(rows, least, tol)
     proof, iterations = _solve(constraints, tol, max_iterations, progress)
@@ -132,7 +136,7 @@ def _prove(constraints: Constraints, now: Iterate, y: Float[np.ndarray, "m"], to
 
 def _fitting(rows: Rows, now: Iterate, tol: float) -> Point:
     """The iterate that fits, without its tail of rounding where it fits without."""
-    everything = from_matrix(now.fitting)
+    everything = svd_factors(now.fitting)
     rank = len(now.low.s)
     low = Point(rows, Factors(everything.U[:rank], everything.s[:rank], everything.V[:rank]))
     return low if low.residual <= tol else Point(rows, everything)
@@ -161,5 +165,5 @@ def _contradiction(rows: Rows, least: Point, tol: float) -> Sensed:
         f"the measurements contradict each other: no matrix at all fits them to tol = {tol:.0e}, this one to a "
         f"relative {least.residual:.1e}; look for repeated (a_k, b_k) with different t_k, or for noise where m > d1 d2"
     )
-    W = rows.in_callers_units(least.W.trimmed(ROUNDING))
+    W = rows.in_callers_units(least.W.trimmed(ROUNDING_TAIL))
     return Sensed(*W.halves(), least.residual, False, 0, reason)

@@ -11,8 +11,6 @@ from ..._models import Behind, FrontHead
 from ..._schemes import Measured, read_W
 
 FRONT_SAFETY = 4.0  # times the errors that noise and slopes, or the brackets left, suggest
-# Bounds come from noise that was measured, so they are no promise. They held for all 332 boxes of `bench/any_network`:
-# with a probability of 95% they then hold for more than 1 - 3 / 332 = 0.99 of such boxes.
 
 
 def read_front(meter: MatchingMeter, rng: np.random.Generator, goal: Goal, known: dict, residual: bool) -> LearnedFront:

@@ -14,8 +14,8 @@ from ..._meters import (
     Copies,
     MatchingMeter,
     OneRow,
-    Pilots,
     Place,
+    PlacePilots,
     Ruler,
     floor,
     orthonormal_frame,
@@ -27,7 +27,7 @@ from .front import read_front
 
 QUERY_SPREADS = (1.0, 0.25, 1 / 16, 1 / 16)  # of queries around their origin, in turn where the network is dead at some
 SHOWS_NOISE = 2.0**-36  # of the size of answers: double precision is far below
-HOPELESS = 0.1  # of the largest answer: a residual that no single false score explains
+HOPELESS_RESIDUAL = 0.1  # of the largest answer: a residual that no single false score explains
 NOISE_SAMPLES = 6  # sequences around which the noise of answers is measured
 
 
@@ -39,7 +39,7 @@ def learn_from_values(oracle: Oracle, rng: np.random.Generator, goal: Goal, know
     noise = floor(oracle, size)
     noisy = noise > SHOWS_NOISE * size
     ruler = Ruler(oracle, Copies(noisy), noise, slope_step(noise, size), rng)
-    place = Pilots(ruler).find_first()
+    place = PlacePilots(ruler).find_first()
     if not check_last_token(ruler, place):
         ruler = ruler.along(OneRow(noisy))
     best: LearnedFront | None = None
@@ -53,7 +53,7 @@ def learn_from_values(oracle: Oracle, rng: np.random.Generator, goal: Goal, know
         if learned.check.evidence is None:
             return learned
         best = best or learned
-        if (learned.check.residual or 0.0) > HOPELESS:
+        if (learned.check.residual or 0.0) > HOPELESS_RESIDUAL:
             break
     assert best is not None
     return best
@@ -61,7 +61,7 @@ def learn_from_values(oracle: Oracle, rng: np.random.Generator, goal: Goal, know
 
 def find_place(ruler: Ruler, place: Place, spread: float) -> tuple[Ruler, Place]:
     """Where to measure from, and what with: there the noise of answers is measured, and so the errors of scores."""
-    pilots = Pilots(ruler, spread)
+    pilots = PlacePilots(ruler, spread)
     one_row = isinstance(ruler.curve, OneRow)
     if spread != QUERY_SPREADS[0] or one_row:
         place = pilots.find_length(place.length, (2.0 if one_row else 1.0) * place.rho)

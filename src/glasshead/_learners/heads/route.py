@@ -15,7 +15,7 @@ from ..._oracles import OneNumber, Oracle
 from ..attention import learn_attention
 from .combination import learn_combined
 from .scalar import learn_sum
-from .vector import NeedsScalarRoute, learn_vector, learn_vector_attention
+from .vector import learn_vector, learn_vector_attention
 
 
 def in_rows(learned: LearnedMultiHead) -> LearnedMultiHead:
@@ -38,9 +38,7 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
     if not oracle.exact or accuracy is not None:
         return learn_one(oracle, rng, rank, accuracy, opening)
     try:
-        return learn_vector_attention(oracle, rng, rank, accuracy, opening)
-    except NeedsScalarRoute:
-        return learn_one(oracle, rng, rank, accuracy, opening)
+        learned = learn_vector_attention(oracle, rng, rank, accuracy, opening)
     except AccuracyUnreachable as unclear:
         law, query = "one set of scores explains all outputs", np.zeros((1, oracle.dim))
         evidence = Evidence(law, query, "expected fresh scores to agree", str(unclear))
@@ -49,6 +47,7 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
         if mismatch.evidence is None or mismatch.evidence.law != ASKED_AGAIN:
             raise
         return learn_one(oracle, rng, rank, accuracy, opening)
+    return learned if isinstance(learned, LearnedVector) else learn_one(oracle, rng, rank, accuracy, opening)
 
 
 def learn_several(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
@@ -61,16 +60,15 @@ def learn_several(oracle: Oracle, rng, rank: int | None, accuracy: float | None,
 def learn_several_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
     """Any number of heads from all outputs at once, or from one combination of them."""
     try:
-        return learn_vector(oracle, rng, rank, accuracy, opening)
-    except NeedsScalarRoute as reason:
-        return learn_otherwise(oracle, rng, rank, accuracy, reason)
-    except AccuracyUnreachable as reason:
+        learned = learn_vector(oracle, rng, rank, accuracy, opening)
+    except AccuracyUnreachable as error:
         if accuracy is not None:
             raise
-        return learn_otherwise(oracle, rng, rank, accuracy, reason)
+        return learn_otherwise(oracle, rng, rank, accuracy, str(error))
+    return learned if isinstance(learned, LearnedVector) else learn_otherwise(oracle, rng, rank, accuracy, str(learned))
 
 
-def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, reason: Exception) -> LearnedCombined:
+def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, reason: str) -> LearnedCombined:
     """What all outputs together do not show, for that `reason`, one combination of them may."""
     try:
         return learn_combined(oracle, rng, rank, accuracy)

@@ -11,7 +11,7 @@ from ..._errors import GlassheadError, NotConverged, NotIdentifiable, TargetMism
 from ..._learned import LearnedMultiHead
 from ..._oracles import Oracle
 from .one_by_one import learn_multi_head
-from .together import Silent, learn_joint
+from .together import learn_joint
 
 ALIKE = "or some of them are too alike, too faint or too different in size to be told apart"
 
@@ -39,9 +39,7 @@ def learn_sum(
     if not check_sum_laws(oracle, rng):
         raise nearly_cancelled(oracle, first, rng)
     try:
-        return learn_joint(oracle, rng, rank, accuracy, before)
-    except Silent:
-        raise first from None
+        solved = learn_joint(oracle, rng, rank, accuracy, before)
     except (NotConverged, TargetMismatch, np.linalg.LinAlgError) as error:
         if isinstance(first, NotIdentifiable):  # it is not: something was seen
             raise NotConverged(str(error)) from error
@@ -49,6 +47,9 @@ def learn_sum(
             first = TargetMismatch(not_heads(ALIKE, rank), first.evidence, first.best)
         first.add_note(f"Solving for all heads at once did not work either: {error}")
         raise first from error
+    if solved is None:
+        raise first
+    return solved
 
 
 def nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:

@@ -14,10 +14,10 @@ from ..._linalg import random_rotation
 from ..._meters import Halfspace, Unbounded, bisect, exponents, value_rounding
 from ..._oracles import Oracle, Translated
 
-HALF = 2.0**-11  # unit roundoff of float16, which has no room for numbers much smaller than that
-NEAREST = -140  # exponent of the shortest token compared with the longest, where the plane is looked for
+HALF_ROUNDOFF = 2.0**-11  # unit roundoff of float16, which has no room for numbers much smaller than that
+NEAREST_PLANE = -140  # exponent of the shortest token compared with the longest, where the plane is looked for
 OUTREACH = 2.0**10  # how much longer than its distance from zero the tokens are that show the plane
-BEYOND = 2.0**-8  # of the longest token: what must be left of it beyond the plane
+LEFT_BEYOND = 2.0**-8  # of the longest token: what must be left of it beyond the plane
 FRAMES = 8  # tried in turn for a direction in which a token reaches the plane
 ROUGH_BITS = 16  # bits of v before anything else is known
 COORDINATES = 2.5  # times 1/sqrt(d): where the coordinates of v lie, compared with that along the mean axis
@@ -28,7 +28,7 @@ def find_halfspace(oracle: Oracle, rng: np.random.Generator) -> Halfspace:
     d, reach = oracle.dim, oracle.reach
     frame = random_rotation(d, rng)
     # Tokens so short that any bias which could matter outweighs them.
-    short = min(1.0, reach) * (oracle.roundoff if oracle.roundoff >= HALF else oracle.roundoff**2)
+    short = min(1.0, reach) * (oracle.roundoff if oracle.roundoff >= HALF_ROUNDOFF else oracle.roundoff**2)
     axis = find_mean_axis(oracle, frame, short)
     there, back = read_sides(oracle, short * np.stack([axis, -axis]))
     if there and not back:
@@ -68,7 +68,7 @@ def find_crossing_direction(oracle: Oracle, frame: np.ndarray, at_zero: bool, rn
     start = oracle.queries
     for _ in range(FRAMES if oracle.max_norm is not None else 1):
         directions = np.concatenate([frame, -frame])
-        across = directions[read_sides(oracle, (1 - BEYOND) * oracle.reach * directions) != at_zero]
+        across = directions[read_sides(oracle, (1 - LEFT_BEYOND) * oracle.reach * directions) != at_zero]
         if len(across):
             return across.sum(axis=0) / np.linalg.norm(across.sum(axis=0))
         frame = random_rotation(oracle.dim, rng)
@@ -84,7 +84,7 @@ def find_crossing(oracle: Oracle, direction: np.ndarray, at_zero: bool) -> tuple
             raise not_a_plane(reach * direction, "yes" if at_zero else "no", "no" if at_zero else "yes")
         return read_sides(oracle, (reach * x)[:, None] * direction) == at_zero
 
-    exponent = exponents(farther, 1, NEAREST, 0)
+    exponent = exponents(farther, 1, NEAREST_PLANE, 0)
     scale = 2.0**exponent
     lo, hi = bisect(farther, scale, scale * 4 * oracle.roundoff)
     distance = reach * float(lo[0] + hi[0]) / 2
@@ -101,7 +101,7 @@ def read_roughly(
     return bisect_direction(oracle, unknown, length, reach, reach * 2.0 ** (1 - ROUGH_BITS), rng)
 
 
-def read_again(oracle: Oracle, space: Halfspace, width: float, rng: np.random.Generator) -> Halfspace:
+def read_direction_finer(oracle: Oracle, space: Halfspace, width: float, rng: np.random.Generator) -> Halfspace:
     """v with every coordinate within an interval of that width, or as narrow as the rounding of the box allows."""
     length = min(oracle.reach, OUTREACH * space.shift if space.shift > 0 else 1.0)
     blur = float(space.value_error(oracle, length)) / length
@@ -139,7 +139,7 @@ def bisect_direction(
 
 def silent(oracle: Oracle, queries: int, answer: bool) -> str:
     within = "at any length" if oracle.max_norm is None else f"up to max_norm = {oracle.max_norm:g}"
-    least = (1 - BEYOND) * oracle.reach / np.sqrt(oracle.dim)
+    least = (1 - LEFT_BEYOND) * oracle.reach / np.sqrt(oracle.dim)
     return (
         f"the box says {'yes' if answer else 'no'} to every token, in {queries} directions and {within}: v = 0, so "
         f"that nothing depends on W, or |bias| >= {least:.3g} |v|, so that hardly any token reaches the plane where "

@@ -97,9 +97,9 @@ def bound_with_hidden(meter: SignMeter, found: Measured, bias: KeyBias) -> float
     return found.bound * (1 + 2 * moved / float(np.linalg.norm(known)))
 
 
-FLOOR = 0.25  # logits per unit of key go down to -0.278 m: the least of theta sigma(theta)
-LEAST = -1.2784645427610738  # where that is
-HALVINGS = 200  # of the longest query: no head saturates at one that short
+SILU_FLOOR = 0.25  # logits per unit of key go down to -0.278 m: the least of theta sigma(theta)
+SILU_LEAST = -1.2784645427610738  # where that is
+QUERY_HALVINGS = 200  # of the longest query: no head saturates at one that short
 TILT = (math.pi / 6, math.pi / 3)  # angles between v and the query that the key bias is read with
 LARGEST_OF_ALL = 4.0  # the largest of d key biases compared with those of two pilots
 KEY_BIAS_BITS = 3  # bits by which the key bias is known better than the scores
@@ -138,11 +138,11 @@ class Sides:
 
     def fit(self, which: np.ndarray) -> bool:
         """Whether these lie where they can be asked about."""
-        edge = FLOOR * self.m[which]
+        edge = SILU_FLOOR * self.m[which]
         return bool(self.above(which, -edge).all() and not self.above(which, edge).any())
 
     def read(self, bits: int) -> tuple[np.ndarray, np.ndarray]:
-        everyone, edge = np.arange(len(self.key)), FLOOR * self.m
+        everyone, edge = np.arange(len(self.key)), SILU_FLOOR * self.m
         try:
             lo, hi = bisect(self.above, edge, edge * 2.0 ** (1 - bits))
         except Unbounded as error:
@@ -161,8 +161,8 @@ class Sides:
 
 
 def silu_inverse(y: np.ndarray) -> np.ndarray:
-    """The theta >= LEAST with `theta sigma(theta) = y`, by bisection: the function grows from there on."""
-    lo, hi = np.full(y.shape, LEAST), np.maximum(y, 0) + 0.6
+    """The theta >= SILU_LEAST with `theta sigma(theta) = y`, by bisection: the function grows from there on."""
+    lo, hi = np.full(y.shape, SILU_LEAST), np.maximum(y, 0) + 0.6
     for _ in range(64):
         middle = (lo + hi) / 2
         below = middle / (1 + np.exp(-middle)) < y
@@ -177,7 +177,7 @@ def find_sign_key_bias(meter: SignMeter, rng: np.random.Generator) -> KeyBias:
     query = cone(meter.space.v, rng, np.cos(rng.uniform(*TILT))).vectors[0]
     longest_query = meter.oracle.reach / (1 + 8 * np.sqrt(d))
     pilots = np.concatenate([chosen := rng.permutation(d)[:2], chosen + d])
-    least = max(meter.shortest, longest_query * 2.0**-HALVINGS)
+    least = max(meter.shortest, longest_query * 2.0**-QUERY_HALVINGS)
     too_few, enough = -1, math.floor(math.log2(longest_query / least))
     while enough - too_few > 1:
         halvings = (too_few + enough) // 2

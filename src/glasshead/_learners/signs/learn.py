@@ -21,7 +21,7 @@ from ..._limits import BITS, MOST, Goal
 from ..._meters import NO_FRAME, RANGE_RMS, KeyBias, SignMeter, cone
 from ..._oracles import Oracle, Translated, Voting
 from ..._schemes import Measured, read_W
-from .halfspace import find_halfspace, read_again
+from .halfspace import find_halfspace, read_direction_finer
 from .key_bias import bound_with_hidden, check_sign_key_bias, find_hidden_key_bias, find_sign_key_bias, read_sign_pilots
 
 HIDDEN_MARGIN = 1.125  # for what a hidden key bias may add to the bound
@@ -100,7 +100,7 @@ def read_v_again(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
     d = meter.oracle.dim
     # An error e of every coordinate of v moves what a score is compared with by 2 d e / product.
     width = 2.0 ** (1 - meter.bits) / (BEYOND_BITS * d) * meter.freedom
-    return replace(meter, space=read_again(meter.oracle, meter.space, width, rng))
+    return replace(meter, space=read_direction_finer(meter.oracle, meter.space, width, rng))
 
 
 def read_to_accuracy(meter: SignMeter, rng: np.random.Generator, goal: Goal) -> tuple[SignMeter, Measured]:

@@ -14,6 +14,6 @@ from .curve import slope_step as slope_step
 from .match import Matching as Matching
 from .meter import MatchingMeter as MatchingMeter
 from .meter import SignMatchingMeter as SignMatchingMeter
-from .place import Pilots as Pilots
 from .place import Place as Place
+from .place import PlacePilots as PlacePilots
 from .ruler import Ruler as Ruler

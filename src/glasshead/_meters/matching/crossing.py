@@ -58,7 +58,7 @@ class Crossings(Ruler):
     def partner(self, u: np.ndarray) -> np.ndarray:
         """Towards the other side, and a little off."""
         off = self.rng.standard_normal(u.shape) / np.sqrt(u.shape[1])
-        return (self.normal + 0.3 * off) * lengths(u)[:, None]
+        return (self.normal + 0.3 * off) * row_lengths(u)[:, None]
 
     def learn_from(self, asked: int, failed: int) -> None:
         """Nothing: the length of a probe follows from where answers change."""
@@ -110,7 +110,7 @@ class Crossings(Ruler):
     def blur(self, q: np.ndarray, u: np.ndarray, length: np.ndarray | float) -> np.ndarray:
         """How far along u the rounding of tokens that long, and noise, may move a change of the answer."""
         return (
-            TOKEN_ROUNDINGS * self.oracle.roundoff * (lengths(q) / lengths(u) + length)
+            TOKEN_ROUNDINGS * self.oracle.roundoff * (row_lengths(q) / row_lengths(u) + length)
             + FLICKER_SAFETY * self.flicker * length
         )
 
@@ -125,7 +125,7 @@ class Crossings(Ruler):
 
     def longest(self, q: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Such that twice the length, which one copy may take, is still a token that may be sent."""
-        return (self.oracle.reach - lengths(q)) / (2 * lengths(u))
+        return (self.oracle.reach - row_lengths(q)) / (2 * row_lengths(u))
 
     def find_change(self, q, u, here, low, high, copies: int) -> tuple[np.ndarray, np.ndarray]:
         for _ in range(self.bits):
@@ -147,5 +147,5 @@ class Crossings(Ruler):
         return before & ~after
 
 
-def lengths(x: np.ndarray) -> np.ndarray:
+def row_lengths(x: np.ndarray) -> np.ndarray:
     return np.maximum(np.linalg.norm(x, axis=-1), 1e-300)

@@ -17,7 +17,7 @@ from ..._oracles import Oracle
 from ..._types import Float
 
 
-def inverse(c: Float[np.ndarray, "n k"], f: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
+def inverse_interpolation(c: Float[np.ndarray, "n k"], f: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
     """Where `f(c) = 0`: the polynomial c(f) through the points, at 0 (Neville). NaN where two values are equal."""
     table = c.copy()
     k = c.shape[1]
@@ -28,7 +28,9 @@ def inverse(c: Float[np.ndarray, "n k"], f: Float[np.ndarray, "n k"]) -> Float[n
     return table[:, 0]
 
 
-def slope(c: Float[np.ndarray, "n k"], f: Float[np.ndarray, "n k"], at: Float[np.ndarray, " n"]) -> np.ndarray:
+def interpolated_slope(
+    c: Float[np.ndarray, "n k"], f: Float[np.ndarray, "n k"], at: Float[np.ndarray, " n"]
+) -> np.ndarray:
     """`f'(at)` of the polynomial f(c) through the points, from its divided differences."""
     k = c.shape[1]
     differences = f.copy()

@@ -12,13 +12,14 @@ import numpy as np
 
 from ..._oracles import Oracle
 from ..._types import Float
-from .curve import Curve, derivative, floor, inverse, slope
+from .curve import Curve, derivative, floor, interpolated_slope, inverse_interpolation
 
-ALIKE = 0.01  # relative difference of the slopes of the two sequences at a true root
+SLOPES_ALIKE = 0.01  # relative difference of the slopes of the two sequences at a true root
 SHOWS_SLOPE = 256.0  # times the noise: what the values of two points must differ by to show a slope
-CONVERGED = 1e-6
-ACROSS = 0.1  # of the last step: how far a vector answer may miss the reference sideways
-APART = 1e-4  # of what a probe as long as u moves: one head misses by noise there, several heads by their scores' size
+ROOT_CONVERGED = 1e-6
+SIDEWAYS = 0.1  # of the last step: how far a vector answer may miss the reference sideways
+# Of what a probe as long as u moves: one head misses by noise there, several heads by the size of their scores.
+MISSES_APART = 1e-4
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,14 @@ def judged(matching: Matching, c, f, across, root, error, used) -> Matched:
         here = slope_at_root(matching, c, f, root, used) / moved
         there = matching.pace / fixed
         blur = noise / (matching.step * matching.pace)
-        alike = np.abs(here - there) <= (ALIKE + 4 * blur) * np.abs(there)
-        converged = error <= CONVERGED + 16 * noise / matching.pace
+        alike = np.abs(here - there) <= (SLOPES_ALIKE + 4 * blur) * np.abs(there)
+        converged = error <= ROOT_CONVERGED + 16 * noise / matching.pace
         s_error = np.abs(derivative(curve.score, root)) * (error + 2 * noise / np.abs(here * moved))
     along, beside = np.abs(f[everyone, final]), across[everyone, final]
-    sideways = beside > ACROSS * along + 64 * noise
-    apart = (error <= APART) & (beside > APART * matching.pace + 64 * noise) & (along <= ACROSS * beside)
+    sideways = beside > SIDEWAYS * along + 64 * noise
+    apart = (
+        (error <= MISSES_APART) & (beside > MISSES_APART * matching.pace + 64 * noise) & (along <= SIDEWAYS * beside)
+    )
     far = (np.abs(s) > curve.limit) | (root <= curve.range[0]) | (root >= curve.range[1])
     good = alike & converged & ~sideways & ~far & np.isfinite(s) & np.isfinite(s_error)
     return Matched(s, s_error, good, far, noise, apart)
@@ -60,8 +63,8 @@ def slope_at_root(matching: Matching, c, f, root, used) -> np.ndarray:
     near = np.abs(f[everyone, final] - f[everyone, final - 1]) < SHOWS_SLOPE * matching.noise
     last = np.stack([np.maximum(final - near - back, 0) for back in (2, 1, 0)], axis=1)
     points, values = np.take_along_axis(c, last, axis=1), np.take_along_axis(f, last, axis=1)
-    curved = slope(points, values, root)
-    pair = slope(points[:, 1:], values[:, 1:], root)
+    curved = interpolated_slope(points, values, root)
+    pair = interpolated_slope(points[:, 1:], values[:, 1:], root)
     return np.where((used - near > 2) & np.isfinite(curved), curved, pair)
 
 
@@ -160,8 +163,8 @@ class Matching:
         place where the answer is smooth; where it has a kink in between, the difference is the error.
         """
         c, f = c[:, -KEPT:], f[:, -KEPT:]
-        secant = inverse(c[:, -2:], f[:, -2:])
-        curved = inverse(c, f)
+        secant = inverse_interpolation(c[:, -2:], f[:, -2:])
+        curved = inverse_interpolation(c, f)
         root = self.inside(np.where(np.abs(curved - c[:, -1]) <= 2 * np.abs(secant - c[:, -1]), curved, secant))
         fixed, moved = self.rates(root, self.curve.score(root))
         best = np.abs(f).argmin(axis=1)[:, None]

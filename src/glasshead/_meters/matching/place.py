@@ -60,11 +60,11 @@ DEAD = 2  # places of one length without any answer that moves
 LONGEST_PROBE = 4.0  # times the query token
 GOOD_ROUNDOFFS = 2.0**13  # roundoffs: a relative error of 1e-12 of single scores in double precision
 WORTH_A_STRIDE = 1.5  # a gain that is worth another stride
-MOVES = 16.0  # times the noise
-TWICE = 2  # eight probes, none of which a head would fail
+STANDS_OUT = 16.0  # times the noise
+ROUNDS_APART = 2  # eight probes, none of which a head would fail
 
 
-class Pilots:
+class PlacePilots:
     """Tries places with one ruler, their queries spread by that share of their length.
 
     A network may be dead in some places and alive in others: the closer queries are together, the more probable it is
@@ -142,7 +142,7 @@ class Pilots:
         """Refuses a box whose answers to sequences with the same attention output, that of one head, are not the same
         for any probe, twice in a row: they move along with the reference's, but sideways."""
         self.apart = self.apart + 1 if found.apart is not None and found.apart.all() else 0
-        if self.apart < TWICE:
+        if self.apart < ROUNDS_APART:
             return
         evidence = Evidence(
             "sequences with the same attention output are answered alike",
@@ -156,7 +156,7 @@ class Pilots:
         """Whether answers move at all along these probes."""
         ends = [self.curve.reference(q, u, np.full(len(q), c)) for c in (1.0, 0.5)]
         y = self.oracle(np.concatenate(ends)).reshape(2, len(q), -1)
-        moves = float(np.abs(y[0] - y[1]).max()) > MOVES * self.ruler.noise
+        moves = float(np.abs(y[0] - y[1]).max()) > STANDS_OUT * self.ruler.noise
         self.moved, self.asked = self.moved or moves, ends[0][0]
         return moves
 

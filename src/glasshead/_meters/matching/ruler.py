@@ -16,7 +16,7 @@ from .match import Matched, Matching
 
 ILL = 30.0  # times the usual error: one score that much less certain spoils all
 CROWD = 16  # scores that tell what is usual better than the pilots did
-STRETCH = 1.25  # from round to round
+LONGER_STRETCH = 1.25  # from round to round
 LENIENCE = 2.0  # from round to round: what is acceptable where nothing is as certain as usual
 WORRYING = 0.04  # share of probes that fail: then the next ones
 SHORTENED = 1.6  # are shorter by this factor,
@@ -65,7 +65,7 @@ class Ruler:
             both = stretch * np.hypot(*sides.error) / 2
             good = sides.good.all(axis=0) & (both < acceptable * stretch**2)  # shorter probes are less certain
             s[todo[good]], error[todo[good]] = (stretch * sides.s.sum(axis=0) / 2)[good], both[good]
-            stretch = (stretch * np.where(sides.far.any(axis=0), 2.0, STRETCH))[~good]
+            stretch = (stretch * np.where(sides.far.any(axis=0), 2.0, LONGER_STRETCH))[~good]
             todo = todo[~good]
             acceptable *= LENIENCE
         if len(todo):

@@ -9,11 +9,11 @@ from ...._learned import LearnedCombined, LearnedMultiHead, Promise
 from ...._models import MultiHead, with_values
 from ...._oracles import Oracle, Recorded
 from ..scalar import learn_sum
-from .outputs import Sizes, combined, generic_weights, promise_for_each, read_sizes
+from .outputs import OutputSizes, combined, generic_weights, promise_for_each, read_sizes
 from .values import ValueMaps, read_value_maps
 
-REFUSED = 1e-3  # of an output's size: values further off are no recovery
-FAINT = 8.0  # times the error to expect: a singular value below that is none
+REFUSED_VALUES = 1e-3  # of an output's size: values further off are no recovery
+NO_RANK = 8.0  # times the error to expect: a singular value below that is none
 
 
 def learn_combined(
@@ -32,10 +32,12 @@ def learn_combined(
     except BudgetExceeded as error:
         error.known |= {"readout": one.weights}
         raise
-    return accurate(with_value_maps(learned, maps, sizes, promise_for_each(one, sizes)), maps.error)
+    return accurate_values(with_value_maps(learned, maps, sizes, promise_for_each(one, sizes)), maps.error)
 
 
-def with_value_maps(learned: LearnedMultiHead, maps: ValueMaps, sizes: Sizes, promise: Promise) -> LearnedCombined:
+def with_value_maps(
+    learned: LearnedMultiHead, maps: ValueMaps, sizes: OutputSizes, promise: Promise
+) -> LearnedCombined:
     heads = [with_values(head.score_tensors(), B) for head, B in zip(learned.model.heads, maps.B, strict=True)]
     size = sizes.each
     ranks = tuple(rank_of(B[:, size > 0] / size[size > 0], maps.error) for B in maps.B)
@@ -53,14 +55,14 @@ def with_value_maps(learned: LearnedMultiHead, maps: ValueMaps, sizes: Sizes, pr
 
 def rank_of(B: np.ndarray, error: float) -> int:
     """Of a value map whose outputs are all of size about 1."""
-    return int(np.sum(np.linalg.svd(B, compute_uv=False) > FAINT * error * np.sqrt(B.size))) if B.size else 0
+    return int(np.sum(np.linalg.svd(B, compute_uv=False) > NO_RANK * error * np.sqrt(B.size))) if B.size else 0
 
 
-def accurate(found: LearnedCombined, error: float) -> LearnedCombined:
-    if error > REFUSED:
+def accurate_values(found: LearnedCombined, error: float) -> LearnedCombined:
+    if error > REFUSED_VALUES:
         raise AccuracyUnreachable(
             f"the heads were told apart, but their values would be off by up to {error:.1e} of an output's size, and "
-            f"more than {REFUSED:g} is no recovery: these answers say too little",
+            f"more than {REFUSED_VALUES:g} is no recovery: these answers say too little",
             found,
         )
     return found

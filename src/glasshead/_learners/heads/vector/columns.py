@@ -14,60 +14,63 @@ from ...._linalg import svd
 from ...._meters import VectorMeter
 from .scale import Scale
 
-OVER = 1.2  # scores for each coordinate
-FEWER = 0.75  # of the tokens that a head can just tell apart, where there is no need for more
-DRAWS = 6
+SCORES_EACH = 1.2  # scores for each coordinate
+TOKEN_SHARE = 0.75  # of the tokens that a head can just tell apart, where there is no need for more
+TOKEN_DRAWS = 6
 
 
-def queries_for(rank: int, each: int) -> int:
+def queries_per_pair(rank: int, each: int) -> int:
     """How many queries it takes to read two columns with so many coordinates, `each` scores at a time."""
-    return max(2, int(np.ceil(2 * OVER * rank / each)))
+    return max(2, int(np.ceil(2 * SCORES_EACH * rank / each)))
 
 
-def read_pairs(meter: VectorMeter, scale: Scale, last: np.ndarray, spans: list[np.ndarray], resting, rng) -> np.ndarray:
+def read_column_pairs(
+    meter: VectorMeter, scale: Scale, last: np.ndarray, spans: list[np.ndarray], resting, rng
+) -> np.ndarray:
     """`W_h x + key_bias_h (h, j, d)` for every row x of `last`; `resting (h, d)` are the key biases."""
     largest = max(K.shape[1] for K in spans)
-    count = queries_for(largest, meter.at_once)
+    count = queries_per_pair(largest, meter.at_once)
     angles = np.pi * np.arange(count) / count
     turns = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     blocks = scale.key * best_tokens(meter, spans, turns, largest, rng)
     pairs = np.concatenate([last, last[: len(last) % 2]]).reshape(-1, 2, last.shape[1])
     lasts = np.einsum("ta,pad->tpd", turns, pairs)
-    scores = [meter.scores(x, D) - resting @ D.T for x, D in zip(lasts, blocks, strict=True)]
+    scores = [meter.read_scores(x, D) - resting @ D.T for x, D in zip(lasts, blocks, strict=True)]
     together = np.concatenate(scores, axis=2)
-    each = [solve(together[:, h], spread(blocks, turns, K), K) for h, K in enumerate(spans)]
+    each = [solved_columns(together[:, h], score_map(blocks, turns, K), K) for h, K in enumerate(spans)]
     return np.stack(each)[:, : len(last)] + resting[:, None]
 
 
-def spread(blocks: np.ndarray, turns: np.ndarray, K: np.ndarray) -> np.ndarray:
+def score_map(blocks: np.ndarray, turns: np.ndarray, K: np.ndarray) -> np.ndarray:
     """The linear map from the coordinates of two columns to all scores of the pair."""
     return np.einsum("ta,tnr->tnar", turns, blocks @ K).reshape(blocks.shape[0] * blocks.shape[1], 2 * K.shape[1])
 
 
-def solve(scores: np.ndarray, through: np.ndarray, K: np.ndarray) -> np.ndarray:
+def solved_columns(scores: np.ndarray, through: np.ndarray, K: np.ndarray) -> np.ndarray:
     return (scores @ np.linalg.pinv(through).T).reshape(2 * len(scores), K.shape[1]) @ K.T
 
 
 def best_tokens(meter: VectorMeter, spans: list[np.ndarray], turns: np.ndarray, largest: int, rng) -> np.ndarray:
     """Of a few draws the one in which the worst head's coordinates are told apart best."""
     count = len(turns)
-    enough = max(FEWER * meter.rank, 2 * OVER * largest / count)
+    enough = max(TOKEN_SHARE * meter.rank, 2 * SCORES_EACH * largest / count)
     each = min(meter.at_once, max(1, int(np.ceil(enough))))
-    draws = [meter.tokens(each, count * each, rng) for _ in range(DRAWS)]
+    draws = [meter.tokens(each, count * each, rng) for _ in range(TOKEN_DRAWS)]
 
     def least(blocks: np.ndarray) -> float:
-        maps = [spread(blocks, turns, K) for K in spans if K.shape[1]]
+        maps = [score_map(blocks, turns, K) for K in spans if K.shape[1]]
         return min((float(np.linalg.svd(M, compute_uv=False)[-1]) for M in maps), default=0.0)
 
     return max(draws, key=least)
 
 
-SURE = 4.0  # times the rounding expected in a column, itself generous: a singular value above that is no rounding
-MORE = 2  # columns beyond the rank, which must add nothing: that of the zero token, which may be 0, and one more
+# Times the rounding expected in a column, itself generous: a singular value above that is no rounding.
+COLUMN_ROUNDINGS = 4.0
+SPARE_READ = 2  # columns beyond the rank, which must add nothing: that of the zero token, which may be 0, and one more
 
 
 @dataclass(frozen=True)
-class Columns:
+class LayerColumns:
     """`k (h, j, d)` for j last tokens, the rank of each head's columns, and the rounding expected in one of them."""
 
     k: np.ndarray
@@ -75,26 +78,28 @@ class Columns:
     noise: np.ndarray
 
 
-def read_columns(meter: VectorMeter, scale: Scale, last: np.ndarray, blocks: np.ndarray, first: int, rng) -> Columns:
+def read_columns(
+    meter: VectorMeter, scale: Scale, last: np.ndarray, blocks: np.ndarray, first: int, rng
+) -> LayerColumns:
     """`last` are the zero token and d others that span everything; `first` columns are read in full to begin with."""
     k = np.empty((len(meter.readers), 0, last.shape[1]))
     noise = column_noise(meter, scale, blocks)
     while True:
         count = first if k.shape[1] == 0 else max(2, k.shape[1] // 2)
-        k = np.concatenate([k, in_full(meter, scale, last[k.shape[1] : k.shape[1] + count], blocks)], axis=1)
-        spans = [span(columns, SURE * level) for columns, level in zip(k, noise, strict=True)]
+        k = np.concatenate([k, read_in_full(meter, scale, last[k.shape[1] : k.shape[1] + count], blocks)], axis=1)
+        spans = [span(columns, COLUMN_ROUNDINGS * level) for columns, level in zip(k, noise, strict=True)]
         ranks = tuple(K.shape[1] for K in spans)
         if k.shape[1] == len(last):
-            return Columns(k, ranks, noise)
-        if max(ranks) <= k.shape[1] - MORE and queries_for(max(ranks), meter.at_once) < 2 * len(blocks):
+            return LayerColumns(k, ranks, noise)
+        if max(ranks) <= k.shape[1] - SPARE_READ and queries_per_pair(max(ranks), meter.at_once) < 2 * len(blocks):
             inside = np.stack([columns @ K @ K.T for columns, K in zip(k, spans, strict=True)])
-            rest = read_pairs(meter, scale, last[k.shape[1] :], spans, inside[:, 0], rng)
-            return Columns(np.concatenate([inside, rest], axis=1), ranks, noise)
+            rest = read_column_pairs(meter, scale, last[k.shape[1] :], spans, inside[:, 0], rng)
+            return LayerColumns(np.concatenate([inside, rest], axis=1), ranks, noise)
 
 
-def in_full(meter: VectorMeter, scale: Scale, last: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+def read_in_full(meter: VectorMeter, scale: Scale, last: np.ndarray, blocks: np.ndarray) -> np.ndarray:
     D = scale.key * blocks
-    scores = np.concatenate([meter.scores(last, block) for block in D], axis=2)
+    scores = np.concatenate([meter.read_scores(last, block) for block in D], axis=2)
     return np.einsum("jhn,dn->hjd", scores, np.linalg.pinv(D.reshape(-1, D.shape[2])), optimize=True)
 
 

@@ -1,4 +1,9 @@
-"""The parameters of every head, out of what was measured."""
+"""A layer of heads, or one head with several outputs: the whole way from a box to parameters with a measured error.
+
+One-row queries give `B = sum_h B_h`, two-row queries the output space of every head, so `B_h = B Pi_h`; then the scores
+of many tokens at once are a linear solve per head, and W and key bias follow from columns. Fresh queries, read head by
+head, say how far off every head is.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,13 @@ import numpy as np
 from ...._checks import Opening, check_layer_laws, read_opening
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
-from ...._meters import Readout, VectorMeter, orthonormal_frame, read_rows, reader, seen_outputs
+from ...._linalg import random_rotation, unit
+from ...._meters import Readout, VectorMeter, read_rows, reader, seen_outputs
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
-from .columns import FEWER, MORE, SURE, Columns, read_columns, span
-from .one_head import check_one_head
-from .scale import Scale, find_scale, tuned, unit
-from .spaces import Drop, NeedsScalarRoute, find_spaces
+from .columns import COLUMN_ROUNDINGS, SPARE_READ, TOKEN_SHARE, LayerColumns, read_columns, span
+from .scale import Scale, check_one_head, find_token_lengths, find_tuned_lengths
+from .spaces import NeedsScalarRoute, NullSpace, find_spaces
 
 
 @dataclass(frozen=True)
@@ -42,15 +47,15 @@ def value_maps(readout: Readout, spaces: list[np.ndarray]) -> list[np.ndarray]:
     return [readout.map @ space @ own @ readout.outputs.T for space, own in zip(spaces, rows, strict=True)]
 
 
-def head_scores(columns: Columns, frame: np.ndarray, length: float) -> list[HeadScores]:
+def head_scores(columns: LayerColumns, frame: np.ndarray, length: float) -> list[HeadScores]:
     """The first column is the zero token's, the others those of `length * frame`."""
     return [one_head(k, noise, frame / length) for k, noise in zip(columns.k, columns.noise, strict=True)]
 
 
 def one_head(k: np.ndarray, noise: float, per_last: np.ndarray) -> HeadScores:
-    rank = span(k[1:] - k[0], SURE * noise).shape[1]
+    rank = span(k[1:] - k[0], COLUMN_ROUNDINGS * noise).shape[1]
     W = (k[1:] - k[0]).T @ per_last if rank else np.zeros((k.shape[1],) * 2)
-    return HeadScores(W, k[0] if np.linalg.norm(k[0]) > SURE * noise else None, rank)
+    return HeadScores(W, k[0] if np.linalg.norm(k[0]) > COLUMN_ROUNDINGS * noise else None, rank)
 
 
 def layer(scores: list[HeadScores], maps: list[np.ndarray], bias: np.ndarray) -> Attention | MultiHead:
@@ -59,134 +64,151 @@ def layer(scores: list[HeadScores], maps: list[np.ndarray], bias: np.ndarray) ->
     return heads[0] if len(heads) == 1 else MultiHead(heads, bias=bias)
 
 
-LAST = 2
+FRESH_LAST = 2
 CAUTION = 3.0  # two queries show an error only so well
-SILENT = 32.0  # times the rounding expected: scores of a head that has none
+NO_SCORES = 32.0  # times the rounding expected: scores of a head that has none
 
 
-def fresh_error(meter: VectorMeter, scale: Scale, scores: list[HeadScores], rng: np.random.Generator) -> float:
+def read_fresh_error(meter: VectorMeter, scale: Scale, scores: list[HeadScores], rng: np.random.Generator) -> float:
     """The worst head's relative error; a check of answers alone would hardly see a head with small values.
 
     The tokens are any, not those that heads read best: errors lie where they read badly.
     """
-    D = scale.key * unit(rng.standard_normal((max(1, int(FEWER * meter.rank)), meter.oracle.dim)))
-    last = scale.last * unit(rng.standard_normal((LAST, meter.oracle.dim)))
-    seen, noise = meter.scores(last, D), meter.noise(D, scale.last)
-    errors = [error_of(seen[:, h], own.keys_against(last) @ D.T, float(noise[h])) for h, own in enumerate(scores)]
+    D = scale.key * unit(rng.standard_normal((max(1, int(TOKEN_SHARE * meter.rank)), meter.oracle.dim)))
+    last = scale.last * unit(rng.standard_normal((FRESH_LAST, meter.oracle.dim)))
+    seen, noise = meter.read_scores(last, D), meter.noise(D, scale.last)
+    errors = [relative_error(seen[:, h], own.keys_against(last) @ D.T, float(noise[h])) for h, own in enumerate(scores)]
     return CAUTION * max(errors)
 
 
-def error_of(seen: np.ndarray, expected: np.ndarray, noise: float) -> float:
+def relative_error(seen: np.ndarray, expected: np.ndarray, noise: float) -> float:
     size, off = float(np.linalg.norm(expected)), float(np.linalg.norm(seen - expected))
     if size > 0:
         return off / size
-    return 0.0 if off <= SILENT * noise * np.sqrt(seen.size) else 1.0  # nothing to be relative to
+    return 0.0 if off <= NO_SCORES * noise * np.sqrt(seen.size) else 1.0  # nothing to be relative to
 
 
-FAINT, FEW = 2e-5, 100.0  # of the loudest output, or so many roots of a rounding: one head can do without fainter ones
-REFUSED = 1e-3  # of a head's parameters: more than that is not called a recovery
+# Of the largest output, or so many roots of a rounding: one head can do without fainter ones.
+FAINT_OUTPUT, FAINT_ROUNDINGS = 2e-5, 100.0
+REFUSED_ERROR = 1e-3  # of a head's parameters: more than that is not called a recovery
 
-FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], list[Drop]]
+FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], list[NullSpace] | NeedsScalarRoute]
 
 
 def learn_vector(
     oracle: Oracle, rng, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
-) -> LearnedVector:
+) -> LearnedVector | NeedsScalarRoute:
     """A layer of heads whose value maps' ranks add up to that of their sum; number of heads and ranks are found.
 
-    `rank` is that of every `W_h`, at most. `NeedsScalarRoute` says why a box is not one for this.
+    `rank` is that of every `W_h`, at most. A `NeedsScalarRoute` says why a box is not one for this.
     """
     return learn(oracle, rng, rank, accuracy, find_spaces_unless_one, opening)
 
 
 def learn_vector_attention(
     oracle: Oracle, rng, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
-) -> LearnedVector:
+) -> LearnedVector | NeedsScalarRoute:
     """One head with k outputs, of which every query reads as many scores as its value map has rank."""
     return learn(oracle, rng, rank, accuracy, all_of_one_head, opening)
 
 
-def all_of_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> list[Drop]:
-    return [Drop(np.eye(readout.rank), 0.0)]
+def all_of_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> list[NullSpace]:
+    return [NullSpace(np.eye(readout.rank), 0.0)]
 
 
-def find_spaces_unless_one(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> list[Drop]:
+def find_spaces_unless_one(
+    oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator
+) -> list[NullSpace] | NeedsScalarRoute:
     """One space where three answers are those of one head, else what tells the heads apart."""
     find = all_of_one_head if check_one_head(oracle, readout, scale, rng) else find_spaces
     return find(oracle, readout, scale, rng)
 
 
-def learn(oracle: Oracle, rng, rank, accuracy, find: FindSpaces, opening: Opening | None) -> LearnedVector:
+def learn(
+    oracle: Oracle, rng, rank, accuracy, find: FindSpaces, opening: Opening | None
+) -> LearnedVector | NeedsScalarRoute:
     known: dict = {}
     try:
-        return measure(oracle, rng, rank, accuracy, find, opening, known)
+        return learn_measured(oracle, rng, rank, accuracy, find, opening, known)
     except BudgetExceeded as error:
         error.known = known | error.known
         raise
 
 
-def measure(
+def learn_measured(
     oracle: Oracle, rng, rank, accuracy, find: FindSpaces, opening: Opening | None, known: dict
-) -> LearnedVector:
-    readout = read_values(oracle, rng, opening, known)
+) -> LearnedVector | NeedsScalarRoute:
+    readout = read_sum_of_maps(oracle, rng, opening, known)
+    if isinstance(readout, NeedsScalarRoute):
+        return readout
     oracle.stage = "finding the scale"
-    scale = find_scale(oracle, readout, rng)
+    scale = find_token_lengths(oracle, readout, rng)
     drops = find(oracle, readout, scale, rng)
+    if isinstance(drops, NeedsScalarRoute):
+        return drops
     spaces = [drop.basis for drop in drops]
     if len(spaces) == 1:
-        readout = seen_outputs(oracle, readout.B, readout.bias, max(FAINT, FEW * float(np.sqrt(oracle.roundoff))))
+        readout = seen_outputs(
+            oracle, readout.B, readout.bias, max(FAINT_OUTPUT, FAINT_ROUNDINGS * float(np.sqrt(oracle.roundoff)))
+        )
         spaces = [np.eye(readout.rank)]
     maps = known["v_h"] = value_maps(readout, spaces)
     meter = VectorMeter(oracle, readout, [reader(readout, space) for space in spaces])
-    scale, columns, scores = read_scores(meter, scale, rank, rng)
+    scale, columns, scores = read_head_scores(meter, scale, rank, rng)
     model = layer(scores, maps, readout.bias)
     oracle.stage = "checking head by head"
-    error = max(fresh_error(meter, scale, scores, rng), *(drop.ratio for drop in drops))
-    return accurate(summary(model, scores, columns, drops, error), accuracy)
+    error = max(read_fresh_error(meter, scale, scores, rng), *(drop.ratio for drop in drops))
+    return accurate_scores(in_words(model, scores, columns, drops, error), accuracy)
 
 
-def read_values(oracle: Oracle, rng: np.random.Generator, opening: Opening | None, known: dict) -> Readout:
+def read_sum_of_maps(
+    oracle: Oracle, rng: np.random.Generator, opening: Opening | None, known: dict
+) -> Readout | NeedsScalarRoute:
     oracle.stage = "reading v"
     if not oracle.exact:
-        raise NeedsScalarRoute("the answers come with a tolerance, and the vector route has no bounds")
+        return NeedsScalarRoute("the answers come with a tolerance, and the vector route has no bounds")
     opening = opening or read_opening(oracle, rng)
     bias, B, first = opening.zero, read_rows(oracle, opening.zero, opening.first), opening.first
     if B.ndim == 1:
-        raise NeedsScalarRoute("the box answers one number per query")
+        return NeedsScalarRoute("the box answers one number per query")
     if oracle.narrow:
-        raise NeedsScalarRoute("the answers come in a narrow format, which has too few digits for many scores at once")
+        return NeedsScalarRoute("the answers come in a narrow format, which has too few digits for many scores at once")
     known |= {"v": B, "bias": bias}
     if not np.any(B):
-        raise NeedsScalarRoute("v = 0, or the heads' value maps add up to 0: one-row answers say nothing")
+        return NeedsScalarRoute("v = 0, or the heads' value maps add up to 0: one-row answers say nothing")
     check_layer_laws(oracle, B, bias, opening.token, first, rng)
     return seen_outputs(oracle, B, bias)
 
 
-def read_scores(meter: VectorMeter, scale: Scale, rank: int | None, rng) -> tuple[Scale, Columns, list[HeadScores]]:
+def read_head_scores(
+    meter: VectorMeter, scale: Scale, rank: int | None, rng
+) -> tuple[Scale, LayerColumns, list[HeadScores]]:
     meter.oracle.stage = "reading W"
     d = meter.oracle.dim
     blocks = meter.tokens(meter.at_once, d, rng)
-    scale = tuned(meter, scale, blocks[0], rng)
-    frame = orthonormal_frame(d, rng).vectors
+    scale = find_tuned_lengths(meter, scale, blocks[0], rng)
+    frame = random_rotation(d, rng)
     # The zero token first, so that the span of the columns has the key bias in it.
     last = np.concatenate([np.zeros((1, d)), scale.last * frame])
-    first = d + 1 if len(blocks) == 1 else min(d + 1, (rank or meter.rank) + MORE)
+    first = d + 1 if len(blocks) == 1 else min(d + 1, (rank or meter.rank) + SPARE_READ)
     columns = read_columns(meter, scale, last, blocks, first, rng)
     return scale, columns, head_scores(columns, frame, scale.last)
 
 
-def summary(model, scores: list[HeadScores], columns: Columns, drops: list[Drop], error: float) -> LearnedVector:
+def in_words(
+    model, scores: list[HeadScores], columns: LayerColumns, drops: list[NullSpace], error: float
+) -> LearnedVector:
     ranks = tuple(own.rank for own in scores)
     leaves = tuple(joint > alone for joint, alone in zip(columns.ranks, ranks, strict=True))
     value_ranks = tuple(drop.basis.shape[1] for drop in drops)
     return LearnedVector(model=model, rank=ranks, value_rank=value_ranks, leaves=leaves, error=error)
 
 
-def accurate(found: LearnedVector, accuracy: float | None) -> LearnedVector:
-    if found.error > REFUSED:
+def accurate_scores(found: LearnedVector, accuracy: float | None) -> LearnedVector:
+    if found.error > REFUSED_ERROR:
         raise AccuracyUnreachable(
             f"fresh queries, read head by head, show errors up to {found.error:.1e} of the scores, and more than "
-            f"{REFUSED:g} is no recovery: the box's numbers have too few digits for how its heads overlap",
+            f"{REFUSED_ERROR:g} is no recovery: the box's numbers have too few digits for how its heads overlap",
             found,
         )
     reached = found.error * max(head.W_norm for head in found.heads)

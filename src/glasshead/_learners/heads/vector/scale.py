@@ -1,7 +1,10 @@
-"""How long tokens must be for scores of about 1: read off how far two-row answers lie from the middle.
+"""What two-row answers show before heads are told apart: how long tokens must be, and whether there is only one head.
 
-`[q + z ; q]` moves the answer by `sum_h sigma(s_h) z B_h`, and by `z B / 2` if all scores are 0. The distance between
-the two, over `|z B| / 2`, is a mean of `|tanh(s_h / 2)|`: small scores, saturated ones and all between show in it.
+`[q + z ; q]` moves the answer from that to `[q]` by `sum_h sigma(s_h) z B_h`, and by `z B / 2` if all scores are 0. The
+distance between the two, over `|z B| / 2`, is a mean of `|tanh(s_h / 2)|`: small scores, saturated ones and all between
+show in it. One head alone moves the answer along the known line `z B`, by a share whose logit is linear in z. Several
+heads with different scores leave the line, or, where their value maps are multiples of each other, their logits do not
+add up.
 """
 
 from __future__ import annotations
@@ -10,20 +13,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logit
 
 from ...._errors import NOT_HEADS, TargetMismatch
+from ...._linalg import unit
 from ...._meters import Readout, VectorMeter
 from ...._oracles import Oracle
 
-RUNGS = 4.0 ** np.arange(-10, 11)  # lengths tried: a factor of 4 apart, each with directions of its own
-REACH = 0.49  # of the longest token for each of two that are added
+TRIED_LENGTHS = 4.0 ** np.arange(-10, 11)  # lengths tried: a factor of 4 apart, each with directions of its own
+REACH_SHARE = 0.49  # of the longest token for each of two that are added
 ACTIVE = 0.5  # |tanh(s/2)| at s = 1.1
-DIRECTIONS = 4  # asked again near the scale found: one alone may be all but orthogonal to the keys
-SCORE = 1.1
-ROUNDINGS = 16
+SCALE_DIRECTIONS = 4  # asked again near the scale found: one alone may be all but orthogonal to the keys
+ACTIVE_SCORE = 1.1
+BIAS_ROUNDINGS = 16
 LEVER = 2.0**12  # key tokens over the last one, where no key bias limits them
 CLUTTER = 2.0**16  # the longest last token over key tokens: what it adds to an answer hides what they add
-SHARE = 0.5  # of the score that the key bias may take where there is one
+KEY_BIAS_SHARE = 0.5  # of the score that the key bias may take where there is one
 
 
 @dataclass(frozen=True)
@@ -34,59 +39,59 @@ class Scale:
     last: float
 
 
-def find_scale(oracle: Oracle, readout: Readout, rng: np.random.Generator) -> Scale:
+def find_token_lengths(oracle: Oracle, readout: Readout, rng: np.random.Generator) -> Scale:
     """At most `2 len(RUNGS) + 3 DIRECTIONS` queries."""
-    reach = REACH * oracle.reach
+    reach = REACH_SHARE * oracle.reach
 
     def directions(count: int) -> np.ndarray:
         return unit(rng.standard_normal((count, oracle.dim)))
 
     def of_key_bias(lengths: np.ndarray) -> np.ndarray:
         keys = lengths[:, None] * directions(len(lengths))
-        moved = weighed(oracle, readout, np.zeros(oracle.dim), keys)
+        moved = read_moved(oracle, readout, np.zeros(oracle.dim), keys)
         return activity(oracle, readout, keys, moved, keys @ readout.map / 2)
 
-    limit = where_active(of_key_bias, reach)
-    key = min(loud(readout) if limit is None else SHARE * limit, reach)
-    few = key * directions(DIRECTIONS)
-    resting = weighed(oracle, readout, np.zeros(oracle.dim), few)
+    limit = find_active_length(of_key_bias, reach)
+    key = min(length_above_bias(readout) if limit is None else KEY_BIAS_SHARE * limit, reach)
+    few = key * directions(SCALE_DIRECTIONS)
+    resting = read_moved(oracle, readout, np.zeros(oracle.dim), few)
 
     def of_W(lengths: np.ndarray) -> np.ndarray:
-        turn = np.arange(len(lengths)) % DIRECTIONS
+        turn = np.arange(len(lengths)) % SCALE_DIRECTIONS
         last = lengths[:, None] * directions(len(lengths))
-        return activity(oracle, readout, few[turn], weighed(oracle, readout, last, few[turn]), resting[turn])
+        return activity(oracle, readout, few[turn], read_moved(oracle, readout, last, few[turn]), resting[turn])
 
-    last = where_active(of_W, reach) or reach
-    return Scale(key, min(last, CLUTTER * key)) if limit is not None else split(key * last, key, reach)
+    last = find_active_length(of_W, reach) or reach
+    return Scale(key, min(last, CLUTTER * key)) if limit is not None else split_product(key * last, key, reach)
 
 
-def split(product: float, key: float, reach: float) -> Scale:
+def split_product(product: float, key: float, reach: float) -> Scale:
     """Only the product matters to the scores where there is no key bias."""
     longer = min(max(key, float(np.sqrt(product * LEVER))), reach)
     return Scale(longer, product / longer)
 
 
-def loud(readout: Readout) -> float:
+def length_above_bias(readout: Readout) -> float:
     """A length at which tokens stand above the bias."""
     above = 8 * np.linalg.norm(readout.bias) / np.linalg.norm(readout.B, 2)
     return float(2.0 ** np.ceil(np.log2(max(1.0, above))))
 
 
-def weighed(oracle: Oracle, readout: Readout, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def read_moved(oracle: Oracle, readout: Readout, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
     q = np.broadcast_to(q, keys.shape)
     return readout.moved(oracle(np.stack([q + keys, q], axis=1)), q)
 
 
 def activity(oracle: Oracle, readout: Readout, keys: np.ndarray, moved: np.ndarray, resting: np.ndarray) -> np.ndarray:
     """What short keys seem to do may be the rounding of the bias: that much is left aside."""
-    rounding = ROUNDINGS * oracle.roundoff * float(np.linalg.norm(readout.bias))
+    rounding = BIAS_ROUNDINGS * oracle.roundoff * float(np.linalg.norm(readout.bias))
     distance = np.maximum(np.linalg.norm(moved - resting, axis=1) - rounding, 0.0)
     return 2 * distance / np.linalg.norm(keys @ readout.map, axis=1)
 
 
-def where_active(measure: Callable[[np.ndarray], np.ndarray], reach: float) -> float | None:
+def find_active_length(measure: Callable[[np.ndarray], np.ndarray], reach: float) -> float | None:
     """The length at which scores are about `SCORE`, or None if they stay small up to `reach`."""
-    lengths = np.append(RUNGS[reach > RUNGS], reach if reach < RUNGS[-1] else [])
+    lengths = np.append(TRIED_LENGTHS[reach > TRIED_LENGTHS], reach if reach < TRIED_LENGTHS[-1] else [])
     active = np.flatnonzero(measure(lengths) >= ACTIVE)
     if len(active) == 0:
         return None
@@ -95,36 +100,58 @@ def where_active(measure: Callable[[np.ndarray], np.ndarray], reach: float) -> f
             f"{NOT_HEADS}, or its scores are too steep to read: tokens that differ by {lengths[0]:.0e} count unequally"
         )
     length = float(lengths[active[0]]) / 2
-    scores = 2 * np.arctanh(np.minimum(measure(np.full(DIRECTIONS, length)), 0.98))
-    factor = SCORE / max(float(np.sqrt(np.mean(scores**2))), 1e-3)
+    scores = 2 * np.arctanh(np.minimum(measure(np.full(SCALE_DIRECTIONS, length)), 0.98))
+    factor = ACTIVE_SCORE / max(float(np.sqrt(np.mean(scores**2))), 1e-3)
     return length * float(np.clip(factor, 1 / 8, 8))
 
 
-def unit(x: np.ndarray) -> np.ndarray:
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+TUNING_ROUNDS = 2
+W_SCORE = 1.0  # rms of what W adds to the scores of the head with the largest ones,
+KEY_BIAS_SCORE = 0.5  # and of what its key bias gives them
+LARGEST_TUNING = 16.0  # tokens grow or shrink by that factor at most
 
 
-ROUNDS = 2
-TARGET = 1.0  # rms of what W adds to the scores of the head with the largest ones,
-OFFSET = 0.5  # and of what its key bias gives them
-STEP = 16.0  # tokens grow or shrink by that factor at most
-
-
-def tuned(meter: VectorMeter, scale: Scale, block: np.ndarray, rng: np.random.Generator) -> Scale:
+def find_tuned_lengths(meter: VectorMeter, scale: Scale, block: np.ndarray, rng: np.random.Generator) -> Scale:
     """Three queries a round."""
-    reach = REACH * meter.oracle.reach
-    for _ in range(ROUNDS):
+    reach = REACH_SHARE * meter.oracle.reach
+    for _ in range(TUNING_ROUNDS):
         last = scale.last * unit(rng.standard_normal((3, meter.oracle.dim)))
         last[0] = 0.0
-        scores = meter.scores(last, scale.key * block)
-        resting = loudest(scores[:1])
-        shorter = min(1.0, OFFSET / resting) if resting > 0 else 1.0
-        moved = shorter * loudest(scores[1:] - scores[:1])
-        last_one = scale.last * float(np.clip(TARGET / max(moved, 1e-300), 1 / STEP, STEP))
+        scores = meter.read_scores(last, scale.key * block)
+        resting = largest_rms(scores[:1])
+        shorter = min(1.0, KEY_BIAS_SCORE / resting) if resting > 0 else 1.0
+        moved = shorter * largest_rms(scores[1:] - scores[:1])
+        last_one = scale.last * float(np.clip(W_SCORE / max(moved, 1e-300), 1 / LARGEST_TUNING, LARGEST_TUNING))
         scale = Scale(min(scale.key * shorter, reach), min(last_one, reach, CLUTTER * scale.key * shorter))
     return scale
 
 
-def loudest(scores: np.ndarray) -> float:
+def largest_rms(scores: np.ndarray) -> float:
     """The rms score of the head that has the largest."""
     return float(np.sqrt(np.mean(scores**2, axis=(0, 2))).max())
+
+
+LINE_ROUNDINGS = 64.0  # roundings of the largest answer: what a line is missed by for no other reason
+SAME_SCORES = 1e-6  # of the way that z alone moves answers: heads that differ by less come out as one in any case
+UNSATURATED = 2.0**-10  # of the weight, where the logit of a share still has its digits
+
+
+def check_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> bool:
+    """Whether three answers, two keys and their mean direction at one last token, are those of one head."""
+    draws = rng.spawn(1)[0]  # so that what follows is the same whether this was looked at or not
+    q = scale.last * unit(draws.standard_normal(oracle.dim))
+    keys = scale.key * unit(draws.standard_normal((3, oracle.dim)))
+    keys[2] = (keys[0] + keys[1]) / 2
+    moved, line = read_moved(oracle, readout, q, keys), keys @ readout.map
+    length = np.linalg.norm(line, axis=1)
+    largest = np.linalg.norm(readout.bias) + np.linalg.norm(readout.B, 2) * (scale.last + scale.key)
+    noise = LINE_ROUNDINGS * oracle.roundoff * largest / length
+    share = np.sum(moved * line, axis=1) / length**2
+    across = np.linalg.norm(moved - share[:, None] * line, axis=1) / length
+    if np.any(across > SAME_SCORES + noise):
+        return False
+    if np.any(np.minimum(share, 1 - share) < UNSATURATED):
+        return True  # saturated: what follows will tell
+    s = logit(share)
+    blur = (SAME_SCORES + noise) / (share * (1 - share))
+    return bool(abs(s[2] - (s[0] + s[1]) / 2) <= blur[2] + (blur[0] + blur[1]) / 2)

@@ -1,4 +1,11 @@
-"""The signal that vector answers do not show the heads of this box, though one combination of them may."""
+"""The output space of every head, from the derivative of one answer: clusters of eigenvalues count heads and ranks.
+
+With `Pi_h` the complementary projectors on the heads' outputs, the answer to `[q + z ; q]` moves with `z B` by the
+matrix `sum_h alpha_h Pi_h` plus one of rank H, where `alpha_h` is the weight of head h: each `alpha_h` is an (r_h -
+1)-fold eigenvalue, and its eigenspace is the head's output space up to one dimension (design, section 7). A Newton step
+on "for some weights w_i the matrix with rows `y_i - w_i z_i` drops rank by r_h", over longer keys, completes the spaces
+to rounding.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +13,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...._linalg import svd
+from ...._linalg import svd, unit
 from ...._meters import Readout
 from ...._oracles import Oracle
-from .scale import Scale, unit
-
-
-class NeedsScalarRoute(Exception):
-    """This box is outside what the vector route can read; says why. The scalar learner on a combination may do it."""
-
-
-ROUNDS = 12
-CONVERGED = 1e-6  # a ratio of singular values below which failing to fall further means rounding
-ASTRAY = 0.5
-SPARE = 1.5  # equations for each unknown
+from .scale import Scale
 
 
 @dataclass(frozen=True)
-class Drop:
+class NeedsScalarRoute:
+    """Why all outputs at once do not show the heads of this box. One combination of the outputs may show them."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+NEWTON_ROUNDS = 12
+NULL_ROUNDED = 1e-6  # a ratio of singular values below which failing to fall further means rounding
+ASTRAY = 0.5
+EQUATIONS_EACH = 1.5  # equations for each unknown
+
+
+@dataclass(frozen=True)
+class NullSpace:
     """A basis of the null space, and how much smaller its singular values are than the others."""
 
     basis: np.ndarray
@@ -32,22 +45,22 @@ class Drop:
 
 def spare_rows(m: int, rank: int) -> int:
     """Rows beyond m that it takes: `(rank + spare) rank` equations for `m + spare` weights."""
-    return max(2, int(np.ceil((SPARE * m - rank**2) / (rank - min(SPARE, rank - 0.5)))))
+    return max(2, int(np.ceil((EQUATIONS_EACH * m - rank**2) / (rank - min(EQUATIONS_EACH, rank - 0.5)))))
 
 
-def drop_rank(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int) -> Drop:
+def null_space(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int) -> NullSpace:
     """`guess (m, <= rank)` spans most of the null space, nearly."""
     (n, m), ratios = Y.shape, []
-    weights = fit(Y @ guess, Z @ guess)
-    best = Drop(guess, np.inf)
-    for _ in range(ROUNDS):
+    weights = best_weights(Y @ guess, Z @ guess)
+    best = NullSpace(guess, np.inf)
+    for _ in range(NEWTON_ROUNDS):
         A = Y - weights[:, None] * Z
         left, s, right = svd(A, full=True)
         null, left_null = right[m - rank :].T, left[:, m - rank :]
         ratios.append(float(s[m - rank] / s[m - rank - 1]) if m > rank else 0.0)
         if ratios[-1] < best.ratio:
-            best = Drop(null, ratios[-1])
-        if m == rank or (len(ratios) > 1 and ratios[-1] > ratios[-2] / 4 and ratios[-1] < CONVERGED):
+            best = NullSpace(null, ratios[-1])
+        if m == rank or (len(ratios) > 1 and ratios[-1] > ratios[-2] / 4 and ratios[-1] < NULL_ROUNDED):
             break
         equations = (left_null[:, :, None] * (Z @ null)[:, None, :]).reshape(n, -1).T
         residual = (left_null.T @ A @ null).reshape(-1)
@@ -56,32 +69,32 @@ def drop_rank(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int) -> Dro
     return best
 
 
-def fit(y: np.ndarray, z: np.ndarray) -> np.ndarray:
+def best_weights(y: np.ndarray, z: np.ndarray) -> np.ndarray:
     """For each row the weight that brings `y - weight z` closest to 0."""
     return np.clip(np.sum(y * z, axis=1) / np.maximum(np.sum(z**2, axis=1), 1e-300), -ASTRAY, 1 + ASTRAY)
 
 
-WIDTHS = np.geomspace(1e-9, 3e-2, 46)  # of a bunch; what is the same for many of them in a row is likely
-FEWEST = 2  # equal eigenvalues that make a bunch: one alone could be any
-EVEN = 0.5  # the weight of one of two tokens in their mean
-WIDEST = 0.1  # a bunch of the second kind, of weights between 0 and 1
+CLUSTER_WIDTHS = np.geomspace(1e-9, 3e-2, 46)  # of a bunch; what is the same for many of them in a row is likely
+SMALLEST_CLUSTER = 2  # equal eigenvalues that make a bunch: one alone could be any
+MEAN_EIGENVALUE = 0.5  # the weight of one of two tokens in their mean
+WIDEST_CLUSTER = 0.1  # a bunch of the second kind, of weights between 0 and 1
 
-Bunches = list[tuple[float, int]]
+Clusters = list[tuple[float, int]]
 
 
-def ways_to_bunch(eigenvalues: np.ndarray, floor: float) -> list[Bunches]:
+def clusterings(eigenvalues: np.ndarray, floor: float) -> list[Clusters]:
     """Where each bunch is and how many eigenvalues it has: by gaps between them, and as bunches of one size."""
     ways = by_gaps(eigenvalues, floor) + of_one_size(np.sort(np.real(eigenvalues)))
     sizes = [tuple(size for _, size in way) for way in ways]
     return [way for at, way in enumerate(ways) if sizes[at] not in sizes[:at]]
 
 
-def by_gaps(eigenvalues: np.ndarray, floor: float) -> list[Bunches]:
+def by_gaps(eigenvalues: np.ndarray, floor: float) -> list[Clusters]:
     """Ways that add up, those that hold for the most widths first."""
     votes: dict[tuple[int, ...], int] = {}
-    ways: dict[tuple[int, ...], Bunches] = {}
-    for width in (width for width in WIDTHS if width >= floor):
-        found = short_of_one(grouped(eigenvalues, float(width)), len(eigenvalues), float(width))
+    ways: dict[tuple[int, ...], Clusters] = {}
+    for width in (width for width in CLUSTER_WIDTHS if width >= floor):
+        found = without_mean_cluster(grouped(eigenvalues, float(width)), len(eigenvalues), float(width))
         sizes = tuple(size for _, size in found)
         if found and sum(sizes) + len(sizes) == len(eigenvalues):
             votes[sizes] = votes.get(sizes, 0) + 1
@@ -89,34 +102,34 @@ def by_gaps(eigenvalues: np.ndarray, floor: float) -> list[Bunches]:
     return [ways[sizes] for sizes in sorted(votes, key=lambda sizes: -votes[sizes])]
 
 
-def grouped(eigenvalues: np.ndarray, width: float) -> Bunches:
+def grouped(eigenvalues: np.ndarray, width: float) -> Clusters:
     """Runs of nearly real eigenvalues in which neighbours are no further than `width` apart."""
     real = np.sort(np.real(eigenvalues)[np.abs(np.imag(eigenvalues)) <= width])
     parts = np.split(real, np.flatnonzero(np.diff(real) > width) + 1)
-    return [(float(np.median(part)), len(part)) for part in parts if len(part) >= FEWEST]
+    return [(float(np.median(part)), len(part)) for part in parts if len(part) >= SMALLEST_CLUSTER]
 
 
-def short_of_one(bunches: Bunches, total: int, width: float) -> Bunches:
+def without_mean_cluster(bunches: Clusters, total: int, width: float) -> Clusters:
     """The bunch of a head that takes the mean, where there is one, as if it had left a stray like all others."""
     if sum(size + 1 for _, size in bunches) != total + 1:
         return bunches
-    return [(value, size - (abs(value - EVEN) <= width)) for value, size in bunches]
+    return [(value, size - (abs(value - MEAN_EIGENVALUE) <= width)) for value, size in bunches]
 
 
-def of_one_size(values: np.ndarray) -> list[Bunches]:
+def of_one_size(values: np.ndarray) -> list[Clusters]:
     """Heads of equal rank, the largest ranks first: half a bunch would pass for a whole one."""
-    ranks = [rank for rank in range(len(values) - 1, FEWEST, -1) if len(values) % rank == 0]
+    ranks = [rank for rank in range(len(values) - 1, SMALLEST_CLUSTER, -1) if len(values) % rank == 0]
     ways = [tightest(values, rank - 1, len(values) // rank) for rank in ranks]
     return [way for way in ways if way]
 
 
-def tightest(values: np.ndarray, size: int, count: int) -> Bunches:
+def tightest(values: np.ndarray, size: int, count: int) -> Clusters:
     """`count` windows of `size` values that do not overlap, the narrowest ones; none if some are too wide."""
     widths = values[size - 1 :] - values[: len(values) - size + 1]
     free, found = np.ones(len(values), bool), []
     for start in np.argsort(widths):
         window = slice(start, start + size)
-        if len(found) == count or widths[start] > WIDEST:
+        if len(found) == count or widths[start] > WIDEST_CLUSTER:
             break
         if free[window].all():
             free[window] = False
@@ -125,35 +138,37 @@ def tightest(values: np.ndarray, size: int, count: int) -> Bunches:
 
 
 INPUTS = 4  # tried before giving up: two heads of the same weight at one input have different ones at another
-LOST = 1e5  # roundings: a null space whose singular values are larger than that, relatively, is none
-BLURRED = 1e5  # roundings: heads' outputs that lie closer together cannot be told apart
+NULL_ROUNDINGS = 1e5  # roundings: a null space whose singular values are larger than that, relatively, is none
+OVERLAP_ROUNDINGS = 1e5  # roundings: heads' outputs that lie closer together cannot be told apart
 
 
-def find_spaces(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> list[Drop]:
+def find_spaces(
+    oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator
+) -> list[NullSpace] | NeedsScalarRoute:
     """For each head a basis of its outputs: about `m + 1` queries to find it and m to make it exact."""
     for _ in range(INPUTS):
         oracle.stage = "counting heads"
         q, z = (length * unit(rng.standard_normal(oracle.dim)) for length in (scale.last, scale.key))
-        derivative = differentiate(oracle, readout, q, z, rng)
-        ways = ways_to_bunch(np.linalg.eigvals(derivative), floor=np.cbrt(oracle.roundoff) / 100)
+        derivative = read_derivative(oracle, readout, q, z, rng)
+        ways = clusterings(np.linalg.eigvals(derivative), floor=np.cbrt(oracle.roundoff) / 100)
         if ways:
             oracle.stage = "telling heads apart"
-            found = first_that_holds(oracle, readout, derivative, ways, q, scale.key, rng)
+            found = find_first_valid(oracle, readout, derivative, ways, q, scale.key, rng)
             if found:
                 return found
-    raise NeedsScalarRoute(
+    return NeedsScalarRoute(
         f"the eigenvalues of the derivative do not come in bunches that add up to {readout.rank}, at {INPUTS} inputs: "
         "value maps of rank 1 or 2 leave none, ranks that add up to more than their sum's mix them, and in answers of "
         f"{-np.log10(oracle.roundoff):.0f} digits heads that overlap may drown"
     )
 
 
-def differentiate(oracle: Oracle, readout: Readout, q: np.ndarray, z: np.ndarray, rng) -> np.ndarray:
+def read_derivative(oracle: Oracle, readout: Readout, q: np.ndarray, z: np.ndarray, rng) -> np.ndarray:
     """How the answer to `[q + z ; q]` moves with `z B`, to about the cube root of a rounding."""
     step = float(np.cbrt(oracle.roundoff) * np.linalg.norm(z))
     keys = np.concatenate([z[None], z + step * across_inputs(readout, rng)])
     keys = (q + keys) - q  # as the box will see them
-    moved = readout.moved(oracle(two_rows(q, keys)), q)
+    moved = readout.moved(oracle(key_and_query(q, keys)), q)
     return np.linalg.lstsq((keys[1:] - keys[0]) @ readout.map, moved[1:] - moved[0], rcond=None)[0]
 
 
@@ -167,47 +182,49 @@ def across_inputs(readout: Readout, rng: np.random.Generator) -> np.ndarray:
     return np.linalg.qr(rng.standard_normal((readout.rank, readout.rank)))[0] @ basis.T
 
 
-def two_rows(q: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def key_and_query(q: np.ndarray, keys: np.ndarray) -> np.ndarray:
     return np.stack([q + keys, np.broadcast_to(q, keys.shape)], axis=1)
 
 
-def first_that_holds(oracle: Oracle, readout: Readout, derivative, ways: list[Bunches], q, length, rng) -> list[Drop]:
-    """Of the ways to see the bunches the first that is true of keys long enough to lose nothing to differences."""
+def find_first_valid(
+    oracle: Oracle, readout: Readout, derivative, ways: list[Clusters], q, length, rng
+) -> list[NullSpace]:
+    """Of the ways to see the clusters the first that is true of keys long enough to lose nothing to differences."""
     Y, Z = np.empty((0, readout.rank)), np.empty((0, readout.rank))
     for way in ways:
         if len(way) == 1:  # everything belongs to one head, and what one row moves is parallel to its key's value
-            Y, Z = more_rows(oracle, readout, Y, Z, q, length, 2, rng)
-            if np.linalg.norm(Y - fit(Y, Z)[:, None] * Z) <= LOST * oracle.roundoff:
-                return [Drop(np.eye(readout.rank), 0.0)]
+            Y, Z = read_more_rows(oracle, readout, Y, Z, q, length, 2, rng)
+            if np.linalg.norm(Y - best_weights(Y, Z)[:, None] * Z) <= NULL_ROUNDINGS * oracle.roundoff:
+                return [NullSpace(np.eye(readout.rank), 0.0)]
             continue
         rows = readout.rank + min(spare_rows(readout.rank, min(size + 1 for _, size in way)), readout.rank)
         if rows > len(Y):  # fewer equal eigenvalues take more rows
-            Y, Z = more_rows(oracle, readout, Y, Z, q, length, rows - len(Y), rng)
-        drops = all_drops(Y, Z, derivative, way, LOST * oracle.roundoff)
-        if drops and separate(drops, oracle.roundoff):
+            Y, Z = read_more_rows(oracle, readout, Y, Z, q, length, rows - len(Y), rng)
+        drops = null_spaces(Y, Z, derivative, way, NULL_ROUNDINGS * oracle.roundoff)
+        if drops and are_separate(drops, oracle.roundoff):
             return drops
     return []
 
 
-def more_rows(oracle: Oracle, readout: Readout, Y: np.ndarray, Z: np.ndarray, q, length, count: int, rng):
+def read_more_rows(oracle: Oracle, readout: Readout, Y: np.ndarray, Z: np.ndarray, q, length, count: int, rng):
     """Answers `Y` to two-row queries, and what their keys would give alone, `Z`: with the latter scaled to length 1."""
     keys = length * np.concatenate([across_inputs(readout, rng) for _ in range(-(-count // readout.rank))])[:count]
     keys = (q + keys) - q
-    moved, full = readout.moved(oracle(two_rows(q, keys)), q), keys @ readout.map
+    moved, full = readout.moved(oracle(key_and_query(q, keys)), q), keys @ readout.map
     size = np.linalg.norm(full, axis=1, keepdims=True)
     return np.concatenate([Y, moved / size]), np.concatenate([Z, full / size])
 
 
-def all_drops(Y: np.ndarray, Z: np.ndarray, derivative: np.ndarray, way: Bunches, clear: float) -> list[Drop]:
+def null_spaces(Y: np.ndarray, Z: np.ndarray, derivative: np.ndarray, way: Clusters, clear: float) -> list[NullSpace]:
     """Every head's outputs, or nothing if one of them is not there."""
     drops = []
     for value, size in way:
-        drops.append(drop_rank(Y, Z, eigenspace(derivative, value, size), size + 1))
+        drops.append(null_space(Y, Z, eigenspace(derivative, value, size), size + 1))
         if drops[-1].ratio > clear:
             return []
     return drops
 
 
-def separate(drops: list[Drop], roundoff: float) -> bool:
+def are_separate(drops: list[NullSpace], roundoff: float) -> bool:
     s = np.linalg.svd(np.concatenate([drop.basis for drop in drops], axis=1), compute_uv=False)
-    return bool(s[-1] > BLURRED * roundoff * s[0])
+    return bool(s[-1] > OVERLAP_ROUNDINGS * roundoff * s[0])

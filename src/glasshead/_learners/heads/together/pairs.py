@@ -1,14 +1,26 @@
-"""Keys and values of all heads at one query token, and the even part of the answers that they explain."""
+"""Keys and values of all heads at one query token, and the even part of the answers that they explain.
+
+At a query token q every head has a key `k_h = W_h q + key_bias_h`. The answer to `[z + q ; q]`, less what q alone gives
+and half of `z.total`, is even in z:
+
+    G(z) = sum_h tanh(z.k_h / 2) z.v_h / 2.
+
+It does not change when a pair (k_h, v_h) changes its sign; `orientation` tells signs later. This module has G of given
+pairs, its derivatives, the fit of pairs to answers, and random keys to ask about.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from ...._meters import SAFETY, Box
 from ...._types import Float
 from .levenberg import levenberg
+from .tolerances import VALUE_RCOND
+
+SPREAD = 4.0  # of the lengths of z, either way
+HALF_ON = 2.5  # the largest score of a head that is neither on nor off
 
 
 @dataclass(frozen=True)
@@ -32,30 +44,7 @@ class Pairs:
         return 0.25 * (1 - self.gates(Z) ** 2) * (Z @ self.V.T)
 
 
-@dataclass(frozen=True)
-class Even:
-    """G of the box at one query token. `loud` is how much heads usually answer per length of a saturating key."""
-
-    box: Box
-    q: Float[np.ndarray, " d"]
-    loud: float
-
-    def __call__(self, Z: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
-        """The keys as they were sent, and G there."""
-        sent, y = self.box.ask(Z, self.q)
-        return sent, y - 0.5 * sent @ self.box.total
-
-    def noise(self, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """How far answers to such keys may be off: the promise, and rounding."""
-        box, oracle = self.box, self.box.oracle
-        size = abs(box.bias) + abs(float(self.q @ box.total)) + np.linalg.norm(Z, axis=1) * self.loud
-        return 2 * oracle.tolerance + (2 * oracle.rtol + SAFETY * np.sqrt(box.dim) * oracle.roundoff) * size
-
-    def at(self, q: Float[np.ndarray, " d"]) -> Even:
-        return replace(self, q=q)
-
-
-def fitted(
+def fitted_pairs(
     pairs: Pairs,
     Z: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
@@ -72,19 +61,19 @@ def fitted(
         return weight * (y - unpack(x)(Z))
 
     def jacobian(x: np.ndarray) -> np.ndarray:
-        return weight[:, None] * derivatives(unpack(x), Z)
+        return weight[:, None] * pair_jacobian(unpack(x), Z)
 
     x, left = levenberg(residual, jacobian, np.concatenate([pairs.K.ravel(), pairs.V.ravel()]), enough)
     return unpack(x), left
 
 
-def derivatives(pairs: Pairs, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
+def pair_jacobian(pairs: Pairs, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
     """Of G, by all keys and then by all values."""
     parts = pairs.by_keys(Z), 0.5 * pairs.gates(Z)
     return np.concatenate([(part[:, :, None] * Z[:, None]).reshape(len(Z), -1) for part in parts], axis=1)
 
 
-def with_values(
+def with_best_values(
     K: Float[np.ndarray, "H d"],
     Z: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
@@ -92,5 +81,24 @@ def with_values(
 ) -> Pairs:
     """The pairs with these keys whose values explain most."""
     gates = (0.5 * np.tanh(Z @ K.T / 2)[:, :, None] * Z[:, None]).reshape(len(Z), -1)
-    V = np.linalg.lstsq(weight[:, None] * gates, weight * y, rcond=1e-12)[0]
+    V = np.linalg.lstsq(weight[:, None] * gates, weight * y, rcond=VALUE_RCOND)[0]
     return Pairs(K, V.reshape(K.shape))
+
+
+def random_keys(count: int, length: float, dim: int, rng: np.random.Generator) -> Float[np.ndarray, "n m"]:
+    """Random directions, lengths spread evenly over some octaves."""
+    Z = rng.standard_normal((count, dim))
+    sizes = length * SPREAD ** rng.uniform(-1, 1, count)
+    return Z * (sizes / np.linalg.norm(Z, axis=1))[:, None]
+
+
+def keys_around(pairs: Pairs, each: int, length: float, rng: np.random.Generator) -> Float[np.ndarray, "n m"]:
+    """Random keys for which some head is half on, and as many others: these show keys, those show values."""
+    H, dim = pairs.K.shape
+    Z = random_keys(H * each, length, dim, rng)
+    K = np.repeat(pairs.K, each, axis=0)
+    shift = rng.uniform(-HALF_ON, HALF_ON, len(Z)) - (Z * K).sum(axis=1)
+    on_edge = Z + (shift / (K**2).sum(axis=1))[:, None] * K
+    size = np.linalg.norm(on_edge, axis=1, keepdims=True)
+    on_edge *= np.minimum(1.0, SPREAD * length / np.maximum(size, np.finfo(float).tiny))
+    return np.vstack([on_edge, random_keys(H * each, length, dim, rng)])
