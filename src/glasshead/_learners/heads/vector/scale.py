@@ -132,7 +132,7 @@ def largest_rms(scores: np.ndarray) -> float:
 
 
 LINE_ROUNDINGS = 64.0  # roundings of the largest answer: what a line is missed by for no other reason
-SAME_SCORES = 1e-6  # of the way that z alone moves answers: heads that differ by less come out as one in any case
+SAME_SCORES = 1e-9  # of the way that z alone moves answers: at 1e-6, heads 1e-7 apart were read as one, to 1e-3 only
 UNSATURATED = 2.0**-10  # of the weight, where the logit of a share still has its digits
 
 
