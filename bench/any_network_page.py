@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from glasshead._learners.any_network.front import FRONT_CONFIDENCE
+from glasshead._learned import MEASURED
 
 from .any_network import WRONG
 from .sensing.table import markdown
@@ -157,6 +157,6 @@ def page() -> str:
         limit_wrong=limits["wrong"],
         wrong_error=power(WRONG),
         random_error=power(random["error"]),
-        confidence=FRONT_CONFIDENCE,
+        confidence=MEASURED,
     )
     return wrapped(text)

@@ -81,11 +81,13 @@ class TargetMismatch(GlassheadError):
 
 
 class NotConverged(GlassheadError):
-    """A numerical method did not reach its goal and says so; `best` is how far it came."""
+    """A numerical method did not reach its goal and says so; `best` is how far it came, `known` what is known for
+    sure."""
 
-    def __init__(self, message: str, best: Any = None):
+    def __init__(self, message: str, best: Any = None, known: dict[str, Any] | None = None):
         super().__init__(message)
         self.best = best
+        self.known = known or {}
 
 
 class BudgetExceeded(GlassheadError):

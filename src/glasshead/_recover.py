@@ -1,4 +1,4 @@
-"""What `gh.recover` accepts, checked before the first query."""
+"""`gh.recover`: its arguments, the family to try, what is learned and checked, and what is handed back."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from inspect import currentframe
 from os import PathLike
 from typing import Any
 
@@ -14,9 +15,9 @@ import numpy as np
 from ._checks import QUERIES, SIGN_QUERIES
 from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
-from ._learned import LearnedMultiHead
+from ._learned import HeldOut, Learned
 from ._limits import fewest, information_limit
-from ._models import Norm
+from ._models import FrontHead, Norm
 from ._oracles import Answering, Budgeted, Counted, Flat, Opening, Oracle, Watched, as_oracle, bar, read_opening
 from ._plan import plan
 from ._recognise import NO_GUESS, Failure, find_families, find_next
@@ -74,7 +75,6 @@ def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy: float 
 
 
 Progress = Callable[[int, int, str], None]
-CALLER = 4  # calls up from where a family is attempted: that of `recover`
 
 
 @no_type_check
@@ -114,17 +114,18 @@ def recover(
     oracle = as_oracle(oracle)
     check_arguments(oracle, family, rank, accuracy, budget, journal, seed, progress)
     check_norm(norm, family)
-    wanted = Wanted(family, rank, accuracy, budget, norm, seed)
+    wanted = Wanted(oracle, family, rank, accuracy, budget, norm, seed)
     if progress is True:
         with bar() as report:
-            return _recover(oracle, wanted, report)
-    return _recover(oracle, wanted, progress or None)
+            return _recover(wanted, report)
+    return _recover(wanted, progress or None)
 
 
 @dataclass(frozen=True)
 class Wanted:
     """What the caller asked for."""
 
+    box: Oracle
     family: str
     rank: int | None
     accuracy: float | None
@@ -133,27 +134,28 @@ class Wanted:
     seed: int
 
 
-def _recover(box: Oracle, wanted: Wanted, report: Progress | None) -> Recovery:
-    oracle = Counted(box)
+def _recover(wanted: Wanted, report: Progress | None) -> Recovery:
+    oracle = Counted(wanted.box)
     if wanted.budget is not None:
         oracle = Budgeted(oracle, wanted.budget)
     if report is not None:
-        oracle = Watched(oracle, expected_queries(box, wanted), report)
-    if wanted.family == "auto" and not isinstance(wanted.norm, Norm) and box.answers == "value":
+        oracle = Watched(oracle, expected_queries(wanted), report)
+    answers = wanted.box.answers
+    if wanted.family == "auto" and not isinstance(wanted.norm, Norm) and answers == "value":
         return automatic(oracle, wanted)
-    return attempt(oracle, wanted, named_family(wanted, box.answers))
+    return attempt(oracle, wanted, named_family(wanted))
 
 
-def named_family(wanted: Wanted, answers: str) -> str:
+def named_family(wanted: Wanted) -> str:
     """The one to try where recognition has nothing to tell: yes and no say nothing about what is behind a head."""
     if wanted.family != "auto":
         return wanted.family
     return "any-network" if isinstance(wanted.norm, Norm) else "attention"
 
 
-def expected_queries(box: Oracle, wanted: Wanted) -> int:
+def expected_queries(wanted: Wanted) -> int:
     """For the progress report. Where sizes that nobody knows yet decide, it is what one head would take."""
-    declared = named(wanted.family)
+    box, declared = wanted.box, named(wanted.family)
     family = wanted.family if declared is not None and not declared.sizes else "attention"
     return plan(box.dim, family=family, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)
 
@@ -185,7 +187,8 @@ def automatic(oracle: Oracle, wanted: Wanted) -> Recovery:
 
 
 def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None = None, seen: str = "") -> Recovery:
-    """One family, from its first queries to the held-out check; `opening` if they have been asked already."""
+    """One family, from its first queries to the held-out check; `opening` if they have been asked already, `seen` is
+    why the box may be one."""
     declared = FAMILIES[family]
     if opening is None and declared.opens and oracle.answers == "value":
         opening = read_opening(oracle, np.random.default_rng(wanted.seed))
@@ -194,24 +197,29 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None
     options = {name: getattr(wanted, name) for name in declared.options}
     if declared.opens and opening is not None:
         rng, options = deepcopy(opening.after), options | {"opening": opening}
+
+    def handed_back(learned: Learned, check: HeldOut | None) -> Recovery:
+        found = learned.recovery(oracle.queries, check, seen)
+        if isinstance(found.model, FrontHead):  # what the model asks later is not part of this recovery
+            found.model.behind = wanted.box
+        return found
+
     learned = None
     try:
         learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
-        check = resolve(method.check)(learned.through(oracle), learned, rng) if method.check else learned.check
+        check = learned.check or resolve(method.check or learned.checked_by)(learned.through(oracle), learned, rng)
     except BudgetExceeded as error:
-        if learned is not None:
-            error.known["unchecked"] = summary(learned, oracle.queries, None, seen)
-        elif isinstance(error.known.get("unchecked"), LearnedMultiHead):  # the learner had to check for itself
-            error.known["unchecked"] = summary(error.known["unchecked"], oracle.queries, None, seen)
+        unchecked = learned or error.known.get("unchecked")  # by `gh.recover`, or by a learner that checks for itself
+        if isinstance(unchecked, Learned):
+            error.known["unchecked"] = handed_back(unchecked, None)
         elif method.estimate:
             likely = resolve(method.estimate)(oracle.dim, wanted.rank, error.known, oracle.answers, wanted.accuracy)
             error.needed = max(error.needed, likely - oracle.queries)
         raise
-    except TargetMismatch as mismatch:
-        if isinstance(mismatch.best, LearnedMultiHead):  # likewise
-            mismatch.best = summary(mismatch.best, oracle.queries, mismatch.best.check, seen)
+    except (AccuracyUnreachable, NotConverged, TargetMismatch) as error:
+        error.best = handed_back(error.best, error.best.check) if isinstance(error.best, Learned) else None
         raise
-    found = summary(learned, oracle.queries, check, seen)
+    found = handed_back(learned, check)
     if check.evidence is not None:
         also = "" if wanted.rank is None else f", or its rank is above rank={wanted.rank}"
         what = (
@@ -222,8 +230,16 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None
         raise resolve(method.explain)(oracle, mismatch, rng) if method.explain else mismatch
     check_accuracy(oracle, wanted.accuracy, found, learned.needed)
     if check.warning:
-        warnings.warn(check.warning, HeadsMerged, stacklevel=CALLER)
+        warnings.warn(check.warning, HeadsMerged, stacklevel=caller_level())
     return found
+
+
+def caller_level() -> int:
+    """The stack level, seen from who asks, of the line that called `recover`."""
+    frame, level = currentframe(), 0
+    while frame is not None and frame.f_code is not recover.__code__:
+        frame, level = frame.f_back, level + 1
+    return level + 1
 
 
 def check_accuracy(oracle: Oracle, accuracy: float | None, found: Recovery, needed: str) -> None:
@@ -251,22 +267,3 @@ def better(oracle: Oracle, accuracy: float | None, bound: float | None) -> str:
     smaller = " and ".join(f"{name} = {value:.2g}" for name, value in promises.items() if value > 0)
     longer = "" if oracle.max_norm is None or oracle.rtol else f"max_norm = {oracle.max_norm * short:.2g}"
     return " or ".join(f"about {option}" for option in (smaller, longer) if option) or NEEDED[oracle.answers]
-
-
-def summary(learned: Any, queries: int, check: Any, seen: str = "") -> Recovery:
-    checked = "not yet checked" if check is None else check.words
-    rank: int | tuple[int, ...] = learned.rank
-    ranks = rank if isinstance(rank, tuple) else None
-    return Recovery(
-        model=learned.model,
-        family=learned.model.family,
-        heads=1 if ranks is None else len(ranks),
-        rank=ranks[0] if ranks is not None and len(ranks) == 1 else rank,
-        queries=queries,
-        limit=learned.limit,
-        bound=learned.bound,
-        bound_v=learned.bound_v,
-        confidence=learned.confidence,
-        residual=None if check is None else check.residual,
-        reason=f"{seen + ': ' if seen else ''}{learned.words}; {checked}",
-    )

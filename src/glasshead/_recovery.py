@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ._models import Attention, FrontHead, MultiHead, Transformer, load, save
+from ._models import Model, load, save
 
-Model = Attention | MultiHead | Transformer | FrontHead
 MODEL_FILE, RESULT_FILE = "model.safetensors", "recovery.json"
 
 
@@ -21,6 +20,9 @@ class Recovery:
     `bound` and `bound_v` are upper bounds on `||W_hat - W||_F` and `||v_hat - v||` that follow from the oracle's
     promise, for a box that evaluates its formula in floating point as it stands; `None` where nothing is guaranteed.
     Where nothing was promised and noise was seen they are ends of confidence intervals, as `reason` then says.
+    `confidence` is 1 where the bounds follow from the promise. Less than 1 it is that of a statistical statement, as
+    `reason` says: of the bounds, or, where there are none, how likely the fresh queries were to show a model that is
+    wrong on one of four. It is 0 where nothing is stated, neither bounded nor checked.
     `residual` is the largest error on fresh held-out queries over the largest answer among them, `None` if not checked.
     From signs v has norm 1 and `bound_v` is for that, `limit` is in bits, and an error is a value of the wrong sign.
     """
@@ -64,7 +66,7 @@ class Recovery:
             f"{self.family}: {self.model}",
             f"  queries    {self.queries:,} = {self.overhead:.4g} x the information limit of {self.limit:,}",
             f"  rank       {self.rank}",
-            f"  |dW|_F  <= {number(self.bound)}, |dv| <= {number(self.bound_v)} (confidence {self.confidence:g})",
+            f"  |dW|_F  <= {number(self.bound)}, |dv| <= {number(self.bound_v)} (confidence {self.confidence:.4g})",
             f"  held out   {number(self.residual)}",
             f"  {self.reason}",
         ]

@@ -42,7 +42,7 @@ def without(model: gh.MultiHead, *heads: int) -> gh.MultiHead:
 def evidence(check, target: gh.MultiHead, guess: gh.MultiHead, **promise):
     """What speaks against a guess."""
     ranks = tuple(int(np.linalg.matrix_rank(head.W)) for head in guess.heads)
-    learned = LearnedMultiHead(guess, ranks, 1.0, "")
+    learned = LearnedMultiHead(model=guess, rank=ranks, found="")
     return check(gh.ValueOracle(target, **promise), learned, np.random.default_rng(0)).evidence
 
 

@@ -46,7 +46,7 @@ def check_held_out_front(oracle: Oracle, learned: LearnedFront, rng: np.random.G
     residual = max(part.residual() for part in parts)
     compared = sum(len(part.X) for part in parts)
     words = f"{compared} fresh sequences of 2 to 8 tokens are answered like shorter ones, to {residual:.1e}"
-    return HeldOut(residual, worst.evidence(SAME_OUTPUT), words, outputs=worst.apart.shape[1])
+    return HeldOut(residual, worst.evidence(SAME_OUTPUT), words, outputs=worst.apart.shape[1], compared=compared)
 
 
 def read_shortened(
@@ -140,7 +140,7 @@ def check_held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: P
     if compared == 0:
         return HeldOut(None, None, "no fresh sequences with different answers were found to compare")
     words = f"{compared} changes of the answer between fresh sequences of 2 to 8 tokens are those of shorter ones"
-    return HeldOut(wrong, evidence, f"{words}, to {off:.1e}")
+    return HeldOut(wrong, evidence, f"{words}, to {off:.1e}", compared=compared)
 
 
 def around_the_change(ruler: Crossings, place: Place, length: int) -> np.ndarray:

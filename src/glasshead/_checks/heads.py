@@ -132,7 +132,7 @@ def check_all_lengths(oracle: Oracle, learned: LearnedMultiHead, check: HeldOut,
     X = lengths[:, None, None] * unit_scale(rng.standard_normal((LENGTH_STEPS, STEP_TOKENS, oracle.dim)))
     answers, expected = oracle(X), np.ravel(learned.model(X))
     compared = Compared(list(X), answers, expected, slack(oracle, learned, X, answers, check.residual or 0.0))
-    return replace(check, evidence=compared.evidence(ALL_LENGTHS))
+    return replace(check, evidence=compared.evidence(ALL_LENGTHS), compared=check.compared + len(X))
 
 
 def slack(oracle: Oracle, learned: LearnedMultiHead, X: np.ndarray, answers: np.ndarray, residual: float) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._errors import ASKED_AGAIN, FRESH_HEAD, FRESH_HEADS, Evidence
 from .._learned import HeldOut, LearnedVector, Predicting
-from .._models import Attention
+from .._models import Attention, Transformer
 from .._oracles import Oracle
 from .._types import Float
 
@@ -133,7 +133,8 @@ def judged_fresh(
     repeated = Compared(fresh.X[-1:], fresh.again, fresh.got[-1:], 2 * np.asarray(allowed)[-1:])
     residual = compared.residual(largest)
     words = f"{QUERIES} fresh queries of 1 to 8 tokens agree to {residual:.1e}"
-    return HeldOut(residual, repeated.evidence(ASKED_AGAIN) or compared.evidence(law), words)
+    evidence = repeated.evidence(ASKED_AGAIN) or compared.evidence(law)
+    return HeldOut(residual, evidence, words, compared=len(compared.X))
 
 
 def unit_scale(X: np.ndarray) -> np.ndarray:
@@ -153,7 +154,7 @@ def suited_length(dim: int, W: float, key_bias: float) -> float:
     return float(4 / (linear + np.sqrt(linear**2 + 8 * quadratic)) if linear + quadratic > 0 else half)
 
 
-def head_length(head: Attention) -> float:
+def head_length(head: Attention | Transformer) -> float:
     """The token length suited to one head."""
     return suited_length(head.dim, head.W_norm, float(np.linalg.norm(head.key_bias)))
 

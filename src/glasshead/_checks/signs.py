@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._errors import FRESH_HEAD
-from .._learned import HeldOut, Learned
+from .._learned import HeldOut, LearnedHead
 from .._oracles import Oracle, Voting
 from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, Compared, head_length, unit_scale
 
@@ -24,7 +24,7 @@ LEAST_BOUND = 2.0**-512
 SIGN_QUERIES = len(CHECKED_LENGTHS) * 2 * PER_LENGTH
 
 
-def check_held_out_signs(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> HeldOut:
+def check_held_out_signs(oracle: Oracle, learned: LearnedHead, rng: np.random.Generator) -> HeldOut:
     """`SIGN_QUERIES` fresh queries: of each length from 1 to 8 two random ones, and two next to a change of sign."""
     oracle.stage = CHECKING
     sure = Voting(oracle) if oracle.flips > 0 else oracle
@@ -46,10 +46,12 @@ def check_held_out_signs(oracle: Oracle, learned: Learned, rng: np.random.Genera
         expected = f"{'yes' if want[i] > 0 else 'no'}, its value being {evidence.expected.removeprefix('expected ')}"
         evidence = replace(evidence, expected=f"expected {expected}", got="yes" if yes[i] else "no")
     words = f"{SIGN_QUERIES} fresh queries of 1 to 8 tokens agree, half of them next to a change of sign"
-    return HeldOut(compared.residual(float(np.abs(want).max())), evidence, words)
+    return HeldOut(compared.residual(float(np.abs(want).max())), evidence, words, compared=len(X))
 
 
-def around_the_plane(oracle: Oracle, learned: Learned, length: int, count: int, rng: np.random.Generator) -> np.ndarray:
+def around_the_plane(
+    oracle: Oracle, learned: LearnedHead, length: int, count: int, rng: np.random.Generator
+) -> np.ndarray:
     """Random sequences around the point of the plane `f = 0` that is nearest to zero."""
     head = learned.model
     center = -float(head.bias) * head.v
@@ -58,13 +60,13 @@ def around_the_plane(oracle: Oracle, learned: Learned, length: int, count: int, 
     return center + size * unit_scale(rng.standard_normal((count, length, oracle.dim)))
 
 
-def flat_size(learned: Learned) -> float:
+def flat_size(learned: LearnedHead) -> float:
     """Where every score is 0: tokens so long that one which is not would show, as far as the bounds rule it out."""
     of_bias = float(np.linalg.norm(learned.model.key_bias)) + learned.bound_key_bias
     return FLAT_SCORE * min(1 / max(learned.bound, LEAST_BOUND) ** 0.5, 1 / max(of_bias, LEAST_BOUND))
 
 
-def edge(oracle: Oracle, learned: Learned, length: int, rng: np.random.Generator) -> np.ndarray:
+def edge(oracle: Oracle, learned: LearnedHead, length: int, rng: np.random.Generator) -> np.ndarray:
     """Two sequences on either side of a change of sign, `SAFE_MARGIN` times further from it than the bounds ask."""
     draws = around_the_plane(oracle, learned, length, SIGN_DRAWS, rng)
     values = np.asarray(learned.model(draws))

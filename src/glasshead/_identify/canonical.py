@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import norm
 from scipy.sparse.csgraph import connected_components
 
-from .._models import Attention, MultiHead, with_values, without_bias
+from .._models import Attention, MultiHead, stripped_of_bias, with_values
 from .._types import no_type_check
 
 
@@ -31,10 +31,10 @@ class HeadSum:
 def as_head_sum(model) -> HeadSum:
     check_model(model)
     bias = np.atleast_1d(np.asarray(model.bias, np.float64))
-    return HeadSum(model.dim, [with_value_columns(head) for head in heads_in(model)], bias)
+    return HeadSum(model.dim, [with_value_columns(head) for head in heads_of_model(model)], bias)
 
 
-def heads_in(model) -> tuple[Attention, ...]:
+def heads_of_model(model) -> tuple[Attention, ...]:
     return model.heads if isinstance(model, MultiHead) else (model,)
 
 
@@ -44,7 +44,7 @@ def check_model(model) -> None:
 
 
 def with_value_columns(head: Attention) -> Attention:
-    head = without_bias(head, np.float64)
+    head = stripped_of_bias(head, np.float64)
     return head if head.v.ndim == 2 else with_values(head.score_tensors(), head.v[:, None])
 
 
@@ -100,7 +100,7 @@ def canonical(model: Attention | MultiHead, *, tol: float = DEFAULT_TOL) -> Mult
     one head with `W = 0` and `v = 0`.
     """
     form = canonical_sum(as_head_sum(model), tol)
-    shape = heads_in(model)[0].v.shape[1:]
+    shape = heads_of_model(model)[0].v.shape[1:]
     heads = form.heads or list(form.model.heads)
     return MultiHead([reshaped(head, shape, model.dtype) for head in heads], bias=form.bias.reshape(shape))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._models import Attention, MultiHead, with_values
 from .._types import no_type_check
-from .canonical import check_model, clusters, heads_in
+from .canonical import check_model, clusters, heads_of_model
 
 EQUAL = 1e-13  # relative: one W computed from two sets of factors
 
@@ -24,7 +24,7 @@ def witness(model: Attention | MultiHead, seed: int = 0) -> Attention | MultiHea
     the parameters are unique up to the order of the heads, which does not count as a difference: `ValueError`.
     """
     check_model(model)
-    heads, rng = list(heads_in(model)), np.random.default_rng(seed)
+    heads, rng = list(heads_of_model(model)), np.random.default_rng(seed)
     changed = other_scores(heads, rng) or other_values(heads, rng)
     if changed is None:
         raise ValueError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._checks import Unpromised, check_head_laws, find_promise
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
-from .._learned import Learned
+from .._learned import LearnedHead
 from .._meters import HEADROOM, ValueMeter, Values, outputs_error
 from .._oracles import Opening, Oracle, read_opening
 from .._schemes import Measured, full, read_W
@@ -29,7 +29,7 @@ SECOND = 20
 
 def learn_attention(
     oracle: Oracle, rng, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
-) -> Learned:
+) -> LearnedHead:
     """Recover one head, or say why not: about as many queries as it has free parameters, and some forty more.
 
     Answers may be less accurate than promised: where the same query is answered differently, or answers are rounded to
@@ -48,12 +48,12 @@ def learn_attention(
         return learn_attention(oracle, rng, rank, accuracy)
     if isinstance(found, Unpromised):
         return learn_from_noise(learn_as_promised, oracle, found, rng, rank, accuracy)
-    return found
+    return replace(found, strict=oracle.exact and accuracy is None)
 
 
 def learn_as_promised(
     oracle: Oracle, rng, rank: int | None = None, accuracy: float | None = None, opening: Opening | None = None
-) -> Learned | Unpromised:
+) -> LearnedHead | Unpromised:
     """One head from answers that are as accurate as the oracle promises, or the noise that shows them not to be."""
     known: dict = {}
     try:
@@ -74,7 +74,15 @@ def learn_as_promised(
         raise
     head = found.head(v, meter.key_bias, bias)
     v_error, bias_error = outputs_error(oracle, v, bias, values.step)
-    return Learned(head, found.rank, found.bound, v_error, meter.key_bias_error, bias_error, found.confidence)
+    return LearnedHead(
+        model=head,
+        rank=found.rank,
+        bound=found.bound,
+        bound_v=v_error,
+        bound_key_bias=meter.key_bias_error,
+        bound_bias=bias_error,
+        confidence=found.confidence,
+    )
 
 
 def read_W_once_or_twice(

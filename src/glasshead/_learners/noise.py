@@ -12,7 +12,7 @@ import numpy as np
 
 from .._checks import Noise, Unpromised, read_noise, refuse_noise
 from .._errors import NotIdentifiable
-from .._learned import Learned, Sampled
+from .._learned import LearnedHead, Sampled
 from .._limits import information_limit
 from .._models import Attention
 from .._oracles import CERTAIN, Averaged, Narrow, Oracle
@@ -43,7 +43,7 @@ def learn_from_noise(
     rng: np.random.Generator,
     rank: int | None,
     accuracy: float | None,
-) -> Learned:
+) -> LearnedHead:
     """One head from answers with noise that was not promised, by a learner for answers with a promise."""
     quiet = Narrow(oracle) if oracle.narrow else oracle
     if isinstance(quiet, Narrow) and not seen.fresh:
@@ -62,7 +62,7 @@ def learn_from_fresh_noise(
     rng: np.random.Generator,
     rank: int | None,
     accuracy: float | None,
-) -> Learned | Unpromised:
+) -> LearnedHead | Unpromised:
     """Every query is asked as often as that noise needs; more often where passes turn out to be spoiled by it."""
     repeats = enough = find_first_repeats(oracle, noise)
     while True:
@@ -90,14 +90,14 @@ class Repeated:
     def quiet(self, oracle: Oracle) -> Averaged:
         return Averaged(oracle, self.repeats, self.noise.size, self.noise.share)
 
-    def learn(self, rank: int | None, accuracy: float | None) -> Learned | Spoiled | Unpromised:
+    def learn(self, rank: int | None, accuracy: float | None) -> LearnedHead | Spoiled | Unpromised:
         """The average of several passes, or with how many repeats to begin again."""
         before, first = self.oracle.queries, self.learn_one(rank)
-        if not isinstance(first, Learned):
+        if not isinstance(first, LearnedHead):
             return first
         if first.rank == 0:
             needed = "less noise or a larger max_norm"
-            return Sampled(**vars(first), quiet=self.quiet, asked=f"behind {self.noise}", lacking=needed)
+            return Sampled.from_one(first, self.quiet, f"behind {self.noise}", needed)
         passes = self.learn_passes(rank, accuracy, first.model)
         if isinstance(passes, Spoiled):
             return passes
@@ -119,9 +119,9 @@ class Repeated:
 
     def learn_model(self, rank: int | None) -> Attention | Spoiled:
         found = self.learn_one(rank)
-        return found.model if isinstance(found, Learned) else Spoiled(4 * self.repeats)
+        return found.model if isinstance(found, LearnedHead) else Spoiled(4 * self.repeats)
 
-    def learn_one(self, rank: int | None) -> Learned | Spoiled | Unpromised:
+    def learn_one(self, rank: int | None) -> LearnedHead | Spoiled | Unpromised:
         """One pass, unless noise spoiled it."""
         learned = self.learner(self.quiet(self.oracle), self.rng, rank, None)
         if isinstance(learned, Unpromised):
@@ -131,7 +131,7 @@ class Repeated:
             return Spoiled(max(wanted, 4 * self.repeats))
         return learned
 
-    def spoiled(self, learned: Learned) -> bool:
+    def spoiled(self, learned: LearnedHead) -> bool:
         believed = learned.rank == 0 and self.zero and math.isfinite(learned.bound)
         return hidden(learned) and not believed and self.repeats < MOST_REPEATS
 

@@ -6,12 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import f as F
 
 from .._checks import Unpromised
-from .._learned import BOUNDS, Learned, Quiet, Sampled
+from .._learned import BOUNDS, LearnedHead, Quiet, Sampled
 from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Narrow, Oracle, Scaled
@@ -33,10 +34,10 @@ class Spoiled:
 
 
 # A learner that takes the oracle's promise for granted: `learn(oracle, rng, rank, accuracy)`.
-LearnAsPromised = Callable[[Oracle, np.random.Generator, int | None, float | None], Learned | Unpromised]
+LearnAsPromised = Callable[[Oracle, np.random.Generator, int | None, float | None], LearnedHead | Unpromised]
 
 
-def hidden(learned: Learned) -> bool:
+def hidden(learned: LearnedHead) -> bool:
     """Whether noise made a W of 0 of it, or nearly did: passes that just escaped are too large on average."""
     close = learned.bound > learned.model.W_norm / 2 and exact_rank(learned.model) == learned.model.dim
     return learned.rank == 0 or close
@@ -106,25 +107,22 @@ def exact_rank(head: Attention) -> int:
     return numerical_rank(np.linalg.svd(head.W, compute_uv=False), head.dim)
 
 
-def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: Learned) -> Sampled:
+def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: LearnedHead) -> Sampled:
     """The average of the passes, with intervals from their spread."""
     head = average(passes)
-    bounds = {name: interval(passes, parameter) for name, parameter in BOUNDS.items()}
+    bounds: dict[str, Any] = {name: interval(passes, parameter) for name, parameter in BOUNDS.items()}
     rank, given = exact_rank(head), " for a head of that rank"
     if rank == head.dim:
         rank, given = numerical_rank(np.linalg.svd(head.W, compute_uv=False), rank, bounds["bound"]), ""
-    asked = (
-        f"a {INTERVAL_CONFIDENCE:.0%} confidence interval{given} from the spread of {len(passes)} passes, no guarantee"
-    )
+    interval_words = f"a {INTERVAL_CONFIDENCE:.0%} confidence interval{given}"
     return Sampled(
-        head,
-        rank,
+        model=head,
+        rank=rank,
         **bounds,
         confidence=INTERVAL_CONFIDENCE,
-        strict=False,
         quiet=quiet,
-        asked=asked,
-        lacking=lacking,
+        caveat=f"; {interval_words} from the spread of {len(passes)} passes, no guarantee",
+        needed=lacking,
         one=one,
     )
 
@@ -136,7 +134,7 @@ DITHER = 2.0  # scales differ by up to that factor
 
 def learn_from_narrow(
     learn: LearnAsPromised, oracle: Narrow, rng: np.random.Generator, rank: int | None, accuracy: float | None
-) -> Learned | Unpromised:
+) -> LearnedHead | Unpromised:
     """One pass, bounded by the rounding of the answers; more where that does not prove the accuracy asked for.
 
     Every further pass scales all tokens by a factor of its own, so that answers are rounded elsewhere.
@@ -151,7 +149,7 @@ def learn_from_narrow(
     if isinstance(one, Unpromised):
         return one
     words = f"its answers were taken to be rounded once, to {oracle.name}"
-    alone = Sampled(**vars(one), quiet=Narrow, asked=words, lacking=MORE_DIGITS)
+    alone = Sampled.from_one(one, Narrow, words, MORE_DIGITS)
     if accuracy is None or one.bound <= accuracy or hidden(one):
         return alone
     passes = learn_passes(run, [], accuracy, MOST_DITHERED)

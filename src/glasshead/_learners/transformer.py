@@ -14,8 +14,6 @@ from .._relu import ReluNetwork, recover_relu
 from .._schemes import read_W
 from .frames import find_frames
 
-CONFIDENCE = 0.99  # in what fresh queries did not contradict
-
 
 def learn_transformer(
     oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
@@ -51,4 +49,4 @@ def read_head(oracle: Oracle, network: ReluNetwork, rng, rank, accuracy, known: 
     found = read_W(meter, rng, rank, accuracy)
     head = found.head(plain.values, meter.key_bias, 0.0)
     model = Transformer.around(head, network.A, network.w, b=network.b, c=network.c)
-    return LearnedTransformer(model, found.rank, network, min(CONFIDENCE, found.confidence))
+    return LearnedTransformer(model=model, rank=found.rank, network=network)

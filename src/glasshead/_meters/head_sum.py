@@ -182,7 +182,7 @@ def refuse_crowd(values: HeadValues, dim: int) -> NoReturn:
         f"{len(values)} heads in dimension {dim}: one head is seen alone by keys orthogonal to the values of the "
         f"others, and steering needs two more directions, so {dim - 2} heads can be taken apart at most; how many "
         "there are and their values are known, their W is not",
-        best={"v": values.v},
+        known={"v": values.v},
     )
 
 

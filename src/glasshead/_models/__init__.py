@@ -7,8 +7,9 @@ behind it, `norm` LayerNorm and RMSNorm in front of one, `files` safetensors.
 
 from .attention import Attention as Attention
 from .attention import Head as Head
+from .attention import stripped_of_bias as stripped_of_bias
 from .attention import with_values as with_values
-from .attention import without_bias as without_bias
+from .files import Model as Model
 from .files import load as load
 from .files import save as save
 from .front_head import Behind as Behind

@@ -231,7 +231,7 @@ def with_values(scores: dict[str, np.ndarray], v: np.ndarray) -> Attention:
     return Attention.from_tensors(scores | {"v": v, "bias": np.zeros(v.shape[1:], v.dtype)})
 
 
-def without_bias(head: Attention, dtype) -> Attention:
+def stripped_of_bias(head: Attention, dtype) -> Attention:
     """The head in this dtype, without its bias."""
     if head.dtype == dtype and not np.any(head.bias):
         return head

@@ -11,11 +11,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from .._families import FAMILIES, resolve
+from .._types import no_type_check
+from .attention import Attention
+from .front_head import FrontHead
+from .multi_head import MultiHead
+from .transformer import Transformer
+
+Model = Attention | FrontHead | MultiHead | Transformer
 
 FORMAT, VERSION = "glasshead", 1
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> Path:
+@no_type_check
+def save(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write a glasshead model to `path`, whole or not at all.
 
     >>> gh.save(gh.Attention.random(8), "head.safetensors")  # doctest: +SKIP
@@ -37,7 +45,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> Model:
     """Read a model that `gh.save` wrote; anything else is refused with the reason."""
     path = Path(path)
     if not path.is_file():
@@ -60,6 +68,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def model_class(family: str) -> type:
+def model_class(family: str) -> Any:
     """The class of the models of that family."""
     return resolve(f"_models:{FAMILIES[family].model}")

@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
-from .attention import Attention, with_values, without_bias
+from .attention import Attention, stripped_of_bias, with_values
 from .projections import heads_of, projections_of, read_out
 
 NUMBERS_AT_ONCE = 2**20  # numbers held at once per array: a few of them fit in the cache
@@ -38,7 +38,7 @@ class MultiHead:
         check_shape(bias.shape in ((), outputs), f"a bias of shape {outputs or '()'}", bias.shape)
         self.dtype: np.dtype[Any] = np.result_type(*(head.dtype for head in heads))
         self.bias = (bias + sum(head.bias for head in heads)).astype(self.dtype) + np.zeros(outputs, self.dtype)
-        self.heads: tuple[Attention, ...] = tuple(without_bias(head, self.dtype) for head in heads)
+        self.heads: tuple[Attention, ...] = tuple(stripped_of_bias(head, self.dtype) for head in heads)
         self._stacked = Stacked(self.heads)
 
     @classmethod

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._types import ArrayLike, Float
 
-NEWTON_STEPS = 40
+SOLVE_STEPS = 40
 JUST_INSIDE = 2.0**-60  # at 0 itself all neurons may be at their kinks
 
 
@@ -87,7 +87,7 @@ class Network:
         low, high = np.zeros(len(q)), np.ones(len(q))
         rising = self._at(start, slope, high)[0] > self._at(start, slope, low)[0]
         alpha = np.full(len(q), 0.5)
-        for _ in range(NEWTON_STEPS):
+        for _ in range(SOLVE_STEPS):
             value, rate = self._at(start, slope, alpha)
             above = (value > y) == rising
             low, high = np.where(above, low, alpha), np.where(above, alpha, high)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._errors import Evidence
 from .arcs import Pieces, find_arcs
-from .check import AllLengths, Check, read_all_lengths, read_fresh
+from .check import AllLengths, Check, read_all_lengths, read_fresh_points
 from .circle import Kinks, find_kinks
 from .gradients import Gradients
 from .homogeneous import HalfCircle, Homogeneous, Lifted
@@ -88,7 +88,7 @@ def learn_from_circle(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
     noise = kinks.samples.noise
     gradients = Gradients(g, circle, find_arcs(g, circle, kinks), rng)
     g.box.known["unchecked"] = to_neurons(gradients.pieces(), isinstance(g, Lifted), 0.0, choose=False).network(g, None)
-    check = read_fresh(g, circle, noise.exact, rng)
+    check = read_fresh_points(g, circle, noise.exact, rng)
     check = audit(g, circle, gradients, check, noise, rng)
     typical = float(np.sqrt(np.mean(kinks.samples.y**2)))
     pieces, errors, check = mend(g, circle, gradients, check, noise, typical, rng)
@@ -102,7 +102,7 @@ def audit(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: Answ
             break  # nothing out of the plane to be wrong, or nothing wrong
         if gradients.audit(noise.level, rng) == 0:
             break
-        check = read_fresh(g, circle, noise.exact, rng)
+        check = read_fresh_points(g, circle, noise.exact, rng)
     return check
 
 
@@ -119,7 +119,7 @@ def mend(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: Answe
         arcs = worst_arcs(errors, goal / 2, noise)
         pieces = repair(g, pieces, errors, arcs, noise, rng)
         errors[arcs] = noise.level * np.sqrt(g.dim)
-        check = read_fresh(g, circle, noise.exact, rng)
+        check = read_fresh_points(g, circle, noise.exact, rng)
     return pieces, errors, check
 
 
@@ -146,4 +146,4 @@ def learn_from_line(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generator
     kinked = abs(jump) > 2 * noise.sigmas * noise.level
     slopes, bends = ([[-below], [above]], [np.sign(jump)]) if kinked else ([[(above - below) / 2]], [])
     pieces = Pieces(np.array(slopes), np.array(bends))
-    return conclude(g, pieces, np.full(len(slopes), noise.level), read_fresh(g, None, noise.exact, rng), noise)
+    return conclude(g, pieces, np.full(len(slopes), noise.level), read_fresh_points(g, None, noise.exact, rng), noise)

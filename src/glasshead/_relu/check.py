@@ -17,7 +17,7 @@ from .._types import Float
 from .homogeneous import HalfCircle, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
 from .noise import GAIN, NOISE_CAUTION, THIRD, AnswerNoise
-from .tolerances import CANCELLED, DEPENDENT_NORMALS, EXCUSED, STRETCH
+from .tolerances import CANCELLED, DEPENDENT_NORMALS, EXCUSED, NOISE_STRETCH
 
 FRESH_POINTS = 4  # a third of the points lie on the circle, where a missed kink would show
 NOISY_POINTS = 5  # times as many where answers are noisy
@@ -48,7 +48,7 @@ class Check:
         return Evidence(law, g.input(self.X[worst]), f"expected {expected[worst]:.12g}", f"{self.answers[worst]:.12g}")
 
 
-def read_fresh(g: Homogeneous, circle: HalfCircle | None, exact: bool, rng: np.random.Generator) -> Check:
+def read_fresh_points(g: Homogeneous, circle: HalfCircle | None, exact: bool, rng: np.random.Generator) -> Check:
     n = FRESH_POINTS if exact else FRESH_POINTS * NOISY_POINTS
     X = g.points(2 * n, rng)
     if circle is not None:
@@ -58,11 +58,11 @@ def read_fresh(g: Homogeneous, circle: HalfCircle | None, exact: bool, rng: np.r
 
 SHORTEST_INPUT, LONGEST_INPUT = 1e-3, 1e4  # input lengths looked at in any case
 BEYOND_KINKS = 10.0  # the nearest and the farthest hyperplane by this factor
-NEAREST, REMOTE = 1e-5, 1e6  # radii; a hyperplane nearer goes through 0, one farther is not looked for
+NEAREST_KINK, REMOTE_KINK = 1e-5, 1e6  # radii; a hyperplane nearer goes through 0, one farther is not looked for
 FEWEST_INPUTS, INPUTS_PER_PARAMETER = 16, 0.03  # inputs, and more of them the more parameters there are
 SMALL_NETWORK, SMALL_NETWORK_INPUTS = 100, 80  # but a network of so few parameters can afford these
 SHELLS, PER_SHELL = 10, 12  # the same where answers are noisy, and the noise has to be known at each length
-OFFSET = 0.1  # of the input's length
+BESIDE_HYPERPLANE = 0.1  # of the input's length
 ANSWER_DIRECTIONS = 64  # in which the learned network itself is evaluated, to know how large answers are at a length
 NOISE_SIGMAS = 5.0
 
@@ -125,13 +125,13 @@ def input_lengths(g: Homogeneous, network: ReluNetwork) -> tuple[float, float]:
     """From well below the nearest hyperplane to well beyond the farthest, never longer than the box may be asked."""
     low, high = SHORTEST_INPUT, LONGEST_INPUT
     if isinstance(g, Lifted):
-        far = np.clip(network.kink_distances, NEAREST * g.radius, REMOTE * g.radius)
+        far = np.clip(network.kink_distances, NEAREST_KINK * g.radius, REMOTE_KINK * g.radius)
         low = min(low, g.radius / BEYOND_KINKS, far.min(initial=np.inf) / BEYOND_KINKS)
         high = max(high, g.radius * BEYOND_KINKS, far.max(initial=0.0) * BEYOND_KINKS)
     if isinstance(g, Plain):  # a scale other than 1 was chosen because answers are less exact at 1
         low, high = low * g.scale, high * g.scale
     if g.box.max_norm is not None:
-        low, high = SHORTEST_INPUT * g.box.max_norm, g.box.max_norm / (1 + OFFSET)
+        low, high = SHORTEST_INPUT * g.box.max_norm, g.box.max_norm / (1 + BESIDE_HYPERPLANE)
     return low, high
 
 
@@ -174,7 +174,7 @@ def near_hyperplanes(network: ReluNetwork, x: np.ndarray, high: float, rng: np.r
     normals, heights = network.A[:, k].T / norms[k, None], network.b[k] / norms[k]
     on_it = x - (np.einsum("nd,nd->n", x, normals) + heights)[:, None] * normals
     on_it *= np.minimum(1.0, high / np.maximum(np.linalg.norm(on_it, axis=1), 1e-300))[:, None]
-    aside = OFFSET * np.linalg.norm(on_it, axis=1) * rng.choice([-1.0, 1.0], n)
+    aside = BESIDE_HYPERPLANE * np.linalg.norm(on_it, axis=1) * rng.choice([-1.0, 1.0], n)
     return on_it + aside[:, None] * normals
 
 
@@ -182,7 +182,7 @@ def read_shells(g: Homogeneous, low: float, high: float, rng) -> tuple[np.ndarra
     """Several inputs of each length, and what third differences say of the noise there."""
     d, n = g.box.dim, SHELLS * PER_SHELL
     x = np.repeat(low * (high / low) ** np.linspace(0, 1, SHELLS), PER_SHELL)[:, None] * units(n, d, rng)
-    ahead = STRETCH * np.linalg.norm(x, axis=1, keepdims=True) * units(n, d, rng)
+    ahead = NOISE_STRETCH * np.linalg.norm(x, axis=1, keepdims=True) * units(n, d, rng)
     answers = g.box((x[:, None] - np.arange(4)[None, :, None] * ahead[:, None]).reshape(4 * n, d)).reshape(n, 4)
     differences = np.sort(np.abs(answers @ THIRD).reshape(SHELLS, PER_SHELL), axis=1)[:, :-2]
     spread = NOISE_CAUTION * np.sqrt(np.mean(differences**2, axis=1)) / GAIN

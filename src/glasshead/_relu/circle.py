@@ -16,7 +16,7 @@ import numpy as np
 from .._types import Float
 from .noise import AnswerNoise
 from .samples import Samples
-from .tolerances import FINEST, NARROWEST
+from .tolerances import NARROWEST, NEAREST_TO_CROSSING
 
 FIRST_SAMPLES = 4  # samples to begin with, each with a companion
 MOST_ROUNDS = 10_000
@@ -106,7 +106,7 @@ def next_in_gap(samples: Samples, gap: int, first: int, last: int, rng) -> float
     error_left, error_right = samples.error(gap, first, crossing), samples.error(gap + 1, last, crossing)
     reach = samples.reach(gap, first, last)
     error = CHECK_ERRORS * (error_left + error_right) / max(jump, 1e-300)
-    near = max(error, FINEST * reach, 64 * np.spacing(abs(crossing)))
+    near = max(error, NEAREST_TO_CROSSING * reach, 64 * np.spacing(abs(crossing)))
     loose_left, loose_right = crossing - low > TIGHT * near, high - crossing > TIGHT * near
     within = low - near / 2 < crossing < high + near / 2
     if within and near < 0.1 * width:

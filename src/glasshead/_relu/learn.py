@@ -18,7 +18,7 @@ from .._validate import positive, whole
 from .attempt import Attempt, Unresolved, learn_from_circle, learn_from_line
 from .homogeneous import CountedBox, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
-from .noise import MANY_STRETCHES, AnswerNoise, read_noise
+from .noise import MANY_STRETCHES, AnswerNoise, read_answer_noise
 from .scale import find_view
 
 MOST_CIRCLES, MOST_NOISY_CIRCLES = 6, 16
@@ -92,11 +92,11 @@ def learn_homogeneous(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
             failed.append(outcome)
             moved = g if outcome.scales is None else move(g, outcome.network(), outcome.scales.worst_length)
             if moved is not g:
-                g, noise = moved, read_noise(moved, rng)
+                g, noise = moved, read_answer_noise(moved, rng)
         except Unresolved as error:
             if error.kinks.given_up:
                 hopeless.append(error)
-                noise = read_noise(g, rng, MANY_STRETCHES)
+                noise = read_answer_noise(g, rng, MANY_STRETCHES)
         if (noise.exact and len(failed) + len(hopeless) >= NONSENSE_CIRCLES) or too_many(g.box):
             break
     raise why_refused(g, noise, failed, hopeless)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._types import Float
 from .homogeneous import Homogeneous
-from .tolerances import EXACT, STRETCH
+from .tolerances import EXACT_ANSWERS, NOISE_STRETCH
 
 FEW_STRETCHES, MANY_STRETCHES = 3, 24
 NOISE_CAUTION = 1.5  # few samples, and the largest left out
@@ -34,7 +34,7 @@ class AnswerNoise:
 
     @property
     def exact(self) -> bool:
-        return self.level <= EXACT * self.largest
+        return self.level <= EXACT_ANSWERS * self.largest
 
     @property
     def sigmas(self) -> float:
@@ -50,11 +50,11 @@ class AnswerNoise:
         return replace(self, largest=max(self.largest, float(np.abs(y).max(initial=0.0))))
 
 
-def read_noise(g: Homogeneous, rng: np.random.Generator, n: int = FEW_STRETCHES) -> AnswerNoise:
+def read_answer_noise(g: Homogeneous, rng: np.random.Generator, n: int = FEW_STRETCHES) -> AnswerNoise:
     """`4 n` queries; a few more where one of them shows noise, many more where it was not just a kink in the way."""
     differences, largest = read_third_differences(g, n, rng)
     for more in (FEW_STRETCHES, MANY_STRETCHES):
-        noisy = np.count_nonzero(differences > EXACT * GAIN * largest)
+        noisy = np.count_nonzero(differences > EXACT_ANSWERS * GAIN * largest)
         if noisy == 0 or (noisy == 1 and len(differences) > FEW_STRETCHES) or len(differences) >= MANY_STRETCHES:
             break
         extra, larger = read_third_differences(g, more, rng)
@@ -65,6 +65,6 @@ def read_noise(g: Homogeneous, rng: np.random.Generator, n: int = FEW_STRETCHES)
 
 def read_third_differences(g: Homogeneous, n: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     X, ahead = g.points(n, rng), g.directions(n, rng)
-    stretch = X[:, None] + STRETCH * np.arange(4)[None, :, None] * ahead[:, None]
+    stretch = X[:, None] + NOISE_STRETCH * np.arange(4)[None, :, None] * ahead[:, None]
     answers = g(stretch.reshape(4 * n, g.dim)).reshape(n, 4)
     return np.abs(answers @ THIRD), float(np.abs(answers).max())

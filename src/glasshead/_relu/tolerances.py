@@ -7,10 +7,12 @@ it is used. Here are the numbers that are not: relative to the quantity that the
 from __future__ import annotations
 
 # Reading
-STRETCH = 3e-5  # of a point's length: four points this far apart tell noise; a kink lies between them about as rarely
-EXACT = 1e-12  # of the largest answer: a level up to this is double precision, or as good
+NOISE_STRETCH = (
+    3e-5  # of a point's length: four points this far apart tell noise; a kink lies between them about as rarely
+)
+EXACT_ANSWERS = 1e-12  # of the largest answer: a level up to this is double precision, or as good
 NARROWEST = 1e-11  # radians: double precision cannot tell kinks closer than this apart
-FINEST = 1e-6  # of the shorter line: nothing is asked closer to a crossing than that
+NEAREST_TO_CROSSING = 1e-6  # of the shorter line: nothing is asked closer to a crossing than that
 FROM_INFINITY = 1e-6  # radians: a line is followed to 10^6 radii, kinks beyond that are not looked for
 LADDER_RIPPLE = 0.02  # of the largest change between rungs: a change too small to come from kinks that matter
 LADDER_ROUNDING = 1e-8  # of the slope: a change too small to come from any kink

@@ -9,8 +9,8 @@ from scipy.special import expit
 
 from .._types import Float
 
-FURTHEST = 30.0  # past this size a score saturates whatever the ratio
-EXACT = 1e-13  # relative: a few hundred roundings, past which neither a step nor a misfit says anything
+SATURATED_SCORE = 30.0  # past this size a score saturates whatever the ratio
+FIT_ACCURACY = 1e-13  # relative: a few hundred roundings, past which neither a step nor a misfit says anything
 
 
 def loewner(r: Float[np.ndarray, " M"], y: Float[np.ndarray, " M"]) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +35,7 @@ def first_guess(r: np.ndarray, y: np.ndarray, heads: int) -> np.ndarray:
     left, right = U[:, :heads].T, Vt[:heads].T
     poles = eig(left @ shifted @ right, left @ L @ right, right=False)
     sizes = np.abs(np.asarray(poles))
-    return -np.log(np.clip(np.where(np.isfinite(sizes), sizes, 1.0), np.exp(-FURTHEST), np.exp(FURTHEST)))
+    return -np.log(np.clip(np.where(np.isfinite(sizes), sizes, 1.0), np.exp(-SATURATED_SCORE), np.exp(SATURATED_SCORE)))
 
 
 def pairs(
@@ -58,7 +58,7 @@ def polished(s, c, t, y, values_known: bool = False) -> tuple[np.ndarray, np.nda
 
 def polished_row(s, c, y, t, values_known: bool) -> tuple[np.ndarray, np.ndarray]:
     def unpack(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.clip(x[: len(s)], -FURTHEST, FURTHEST), c if values_known else x[len(s) :]
+        return np.clip(x[: len(s)], -SATURATED_SCORE, SATURATED_SCORE), c if values_known else x[len(s) :]
 
     def residual(x: np.ndarray) -> np.ndarray:
         score, value = unpack(x)
@@ -71,7 +71,7 @@ def polished_row(s, c, y, t, values_known: bool) -> tuple[np.ndarray, np.ndarray
         return by_score if values_known else np.hstack([by_score, weight])
 
     start = s if values_known else np.concatenate([s, c])
-    stop = {"xtol": EXACT, "ftol": EXACT, "gtol": EXACT}
+    stop = {"xtol": FIT_ACCURACY, "ftol": FIT_ACCURACY, "gtol": FIT_ACCURACY}
     found = least_squares(residual, start, jacobian, method="lm", **stop)  # type: ignore[arg-type]
     return unpack(found.x)
 
@@ -79,7 +79,10 @@ def polished_row(s, c, y, t, values_known: bool) -> tuple[np.ndarray, np.ndarray
 def fitted_values(s: Float[np.ndarray, "P H"], t: Float[np.ndarray, " M"], y: Float[np.ndarray, "P M"]) -> np.ndarray:
     """The values that fit y best beside given scores, for every row."""
     return np.array(
-        [np.linalg.lstsq(expit(score + t[:, None]), row, rcond=EXACT)[0] for score, row in zip(s, y, strict=True)]
+        [
+            np.linalg.lstsq(expit(score + t[:, None]), row, rcond=FIT_ACCURACY)[0]
+            for score, row in zip(s, y, strict=True)
+        ]
     )
 
 

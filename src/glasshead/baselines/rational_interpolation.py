@@ -16,10 +16,10 @@ from .._validate import whole
 from ..paper._reading import read_v
 from ._poles import by_sums, by_vectors, conditioning, pairs, polished
 
-CHECKS = 16
-WRONG = 1e-3  # a residual above this is no recovery
-SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-TRIES = 8
+HELD_OUT = 16
+NO_RECOVERY = 1e-3  # a residual above this is no recovery
+KEY_LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+SCALE_PILOTS = 8
 
 
 def rational_interpolation(oracle, heads: int, samples: int | None = None, copies: int = 32, seed: int = 0) -> Recovery:
@@ -48,10 +48,10 @@ def rational_interpolation(oracle, heads: int, samples: int | None = None, copie
     ratios = spread_ratios(samples, copies)
     v = read_v(oracle)
     Z, Q = (np.linalg.qr(rng.standard_normal((oracle.dim, oracle.dim)))[0] for _ in range(2))
-    Z *= best_scale(oracle, v, ratios, heads, rng)
+    Z *= find_best_scale(oracle, v, ratios, heads, rng)
     columns = [read_column(oracle, v, ratios, heads, Z, q) for q in Q]
-    model = assembled(columns, Z, Q)
-    residual = held_out(oracle, model, rng)
+    model = heads_from_columns(columns, Z, Q)
+    residual = check_held_out(oracle, model, rng)
     found = Recovery(
         model=model,
         family="multi-head",
@@ -61,11 +61,11 @@ def rational_interpolation(oracle, heads: int, samples: int | None = None, copie
         limit=heads * information_limit(oracle.dim),
         bound=None,
         bound_v=None,
-        confidence=1.0,
+        confidence=0.0,
         residual=residual,
         reason=f"rational interpolation with {samples} ratios for each of {len(Q) * (2 * len(Z) - 1)} probes",
     )
-    if not residual <= WRONG:
+    if not residual <= NO_RECOVERY:
         raise NotConverged(
             f"rational interpolation lost the poles of {heads} heads in double precision: held-out answers are off by "
             f'{residual:.1g}; use gh.recover(oracle, family="multi-head")',
@@ -100,7 +100,7 @@ def spread_ratios(samples: int, copies: int) -> list[Ratio]:
     return [every[i] for i in sorted(chosen)]
 
 
-def ask(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], Z: np.ndarray, q: np.ndarray) -> np.ndarray:
+def read_ratios(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], Z: np.ndarray, q: np.ndarray) -> np.ndarray:
     """What the keys add to `q.v`, for every row of Z and every ratio."""
 
     def sequences(ratio: Ratio) -> np.ndarray:
@@ -109,22 +109,22 @@ def ask(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], Z: np.ndarray, q: np
     return np.column_stack([oracle(sequences(ratio)) - q @ v for ratio in ratios])
 
 
-def best_scale(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: int, rng: np.random.Generator) -> float:
+def find_best_scale(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: int, rng: np.random.Generator) -> float:
     """The length of keys at which the last head is best seen: too short and all poles meet, too long and all leave."""
-    z, q = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in rng.standard_normal((2, TRIES, oracle.dim)))
+    z, q = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in rng.standard_normal((2, SCALE_PILOTS, oracle.dim)))
     r = np.array([ratio.p / ratio.k for ratio in ratios])
 
     def quality(scale: float) -> float:
-        answers = [ask(oracle, v, ratios, scale * z[i : i + 1], q[i])[0] for i in range(TRIES)]
+        answers = [read_ratios(oracle, v, ratios, scale * z[i : i + 1], q[i])[0] for i in range(SCALE_PILOTS)]
         return min(conditioning(r, y, heads) for y in answers)
 
-    return max(SCALES, key=quality)
+    return max(KEY_LENGTHS, key=quality)
 
 
 def read_column(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: int, Z: np.ndarray, q: np.ndarray) -> Column:
     d, r = len(Z), np.array([ratio.p / ratio.k for ratio in ratios])
     probes = np.vstack([Z, (Z[:1] + Z[1:]) / np.sqrt(2)])
-    y, total = ask(oracle, v, ratios, probes, q), probes @ v
+    y, total = read_ratios(oracle, v, ratios, probes, q), probes @ v
     s, c = pairs(r, y, total, heads)
     weighed = np.stack([s / np.sqrt(np.mean(s**2)), c / np.sqrt(np.mean(c**2))], axis=-1)
     order = [np.arange(heads)]
@@ -133,7 +133,7 @@ def read_column(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: int, 
     return Column(scores, values, r, y[:d])
 
 
-def assembled(columns: list[Column], Z: np.ndarray, Q: np.ndarray) -> MultiHead:
+def heads_from_columns(columns: list[Column], Z: np.ndarray, Q: np.ndarray) -> MultiHead:
     """Z and Q have orthogonal rows, those of Q of length one."""
     values = agreed([column.values for column in columns])
     scores = np.stack([refitted(column, by_values(column, values), values) for column in columns], axis=-1)
@@ -159,7 +159,7 @@ def refitted(column: Column, scores: np.ndarray, values: np.ndarray) -> np.ndarr
     return polished(scores.T, values.T, np.log(column.ratios), column.answers, values_known=True)[0].T
 
 
-def held_out(oracle: Oracle, model: MultiHead, rng: np.random.Generator) -> float:
-    X = rng.standard_normal((CHECKS, 4, oracle.dim)) / np.sqrt(oracle.dim) ** 0.5
+def check_held_out(oracle: Oracle, model: MultiHead, rng: np.random.Generator) -> float:
+    X = rng.standard_normal((HELD_OUT, 4, oracle.dim)) / np.sqrt(oracle.dim) ** 0.5
     truth = np.asarray(oracle(X))
     return float(np.abs(model(X) - truth).max() / np.abs(truth).max())

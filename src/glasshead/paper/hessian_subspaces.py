@@ -19,14 +19,14 @@ def read_hessian_at_zero(oracle: Oracle, q: np.ndarray, v: np.ndarray, step: flo
     from z alone.
     """
     Z, a, b = directions(len(q), step)
-    even = read_pairs(oracle, Z, q) - q @ v - Z @ v / 2
+    even = read_curve(oracle, Z, q) - q @ v - Z @ v / 2
     return symmetric_from(8 * even / step**2, a, b)
 
 
 def read_hessian(oracle: Oracle, q: np.ndarray, z: np.ndarray, step: float) -> Float[np.ndarray, "d d"]:
     """Four times the Hessian at z by central differences: `d (d + 1) + 1` queries."""
     Z, a, b = directions(len(q), step)
-    answers = read_pairs(oracle, np.vstack([z + Z, z - Z, z[None]]), q)
+    answers = read_curve(oracle, np.vstack([z + Z, z - Z, z[None]]), q)
     second = answers[: len(Z)] + answers[len(Z) : -1] - 2 * answers[-1]
     return symmetric_from(4 * second / step**2, a, b)
 
@@ -46,7 +46,7 @@ def symmetric_from(quadratic: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.nd
     return A
 
 
-def read_pairs(oracle: Oracle, Z: np.ndarray, q: np.ndarray) -> np.ndarray:
+def read_curve(oracle: Oracle, Z: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.asarray(oracle(np.stack([Z + q, np.broadcast_to(q, Z.shape)], axis=1)))
 
 

@@ -33,9 +33,9 @@ def proposition_c_2(oracle, bases) -> Recovery:
     bases = check_bases(bases, oracle.dim)
     start = oracle.queries
     found = [read_within(oracle, E, h) for h, E in enumerate(bases)]
-    pairs = zip(bases, (one.model for one in found), strict=True)
+    pairs = zip(bases, (one.model for one in found if isinstance(one.model, Attention)), strict=True)
     return Recovery(
-        model=MultiHead([Attention(E @ head.W @ E.T, E @ head.v) for E, head in pairs]),  # type: ignore[union-attr]
+        model=MultiHead([Attention(E @ head.W @ E.T, E @ head.v) for E, head in pairs]),
         family="multi-head",
         heads=len(bases),
         rank=tuple(int(one.rank) for one in found),  # type: ignore[arg-type]
@@ -43,7 +43,7 @@ def proposition_c_2(oracle, bases) -> Recovery:
         limit=sum(one.limit for one in found),
         bound=None,
         bound_v=None,
-        confidence=1.0,
+        confidence=0.0,
         residual=None,
         reason="Proposition C.2, unchecked: its sum of d_h + d_h^2 queries leaves none for a check of the bases",
     )

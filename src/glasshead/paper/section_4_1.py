@@ -47,7 +47,7 @@ def section_4_1(oracle, learn_ffn=recover_relu) -> Recovery:
         limit=information_limit(oracle.dim) + width * oracle.dim,
         bound=None,
         bound_v=None,
-        confidence=1.0,
+        confidence=0.0,
         residual=None,
         reason=f"Section 4.1, unchecked: {spent} queries for a network of {width} neurons, two for every score of W",
     )

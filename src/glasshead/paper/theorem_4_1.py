@@ -42,7 +42,7 @@ def theorem_4_1(oracle, probes: str = "basis", seed: int = 0) -> Recovery:
         limit=information_limit(d),
         bound=None,
         bound_v=None,
-        confidence=1.0,
+        confidence=0.0,
         residual=None,
         reason=f"Theorem 4.1 with {probes} probes, unchecked: its d + d^2 queries leave none for a check",
     )

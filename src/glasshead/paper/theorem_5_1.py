@@ -50,7 +50,7 @@ def theorem_5_1(oracle, rank, measurements: int | None = None, seed: int = 0) ->
         limit=information_limit(d, rank),
         bound=None,
         bound_v=None,
-        confidence=1.0,
+        confidence=0.0,
         residual=None,
         reason=f"Theorem 5.1 with {m} measurements, unchecked; {found.reason}",
     )

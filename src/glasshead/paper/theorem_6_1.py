@@ -61,7 +61,7 @@ def theorem_6_1(oracle, W_bound, margin, corrected: bool = False) -> Recovery:
         limit=information_limit(d),
         bound=None if objection else eps_W,
         bound_v=eps_v,
-        confidence=1.0,
+        confidence=0.0 if objection else 1.0,
         residual=None,
         reason=f"Theorem 6.1{', corrected' * corrected}, unchecked: its d + d^2 queries leave none for a check"
         + f"; no bound on W: {objection}" * bool(objection),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._learned import LearnedFront
+from ..._learned import MEASURED, LearnedFront
 from ..._limits import Goal
 from ..._meters import MatchingMeter
 from ..._models import Behind, FrontHead
 from ..._schemes import Measured, read_W
 
 FRONT_SAFETY = 4.0  # times the errors that noise and slopes, or the brackets left, suggest
-# Bounds come from noise that was measured, so they are no promise. They held for all 332 boxes of `bench/any_network`:
-# with a probability of 95% they then hold for more than 1 - 3 / 332 = 0.99 of such boxes.
-FRONT_CONFIDENCE = 0.99
 
 
 def read_front(meter: MatchingMeter, rng: np.random.Generator, goal: Goal, known: dict, residual: bool) -> LearnedFront:
@@ -31,9 +28,16 @@ def read_front(meter: MatchingMeter, rng: np.random.Generator, goal: Goal, known
     if float(np.linalg.norm(key_bias)) <= key_bias_error:  # a bias that cannot be told from none is none
         key_bias = None
     model = front_head(found, key_bias, oracle, residual)
-    confidence, scale = min(found.confidence, FRONT_CONFIDENCE), float(np.hypot(length, meter.kappa))
-    score_error = meter.rho * (bound * meter.kappa + FRONT_SAFETY * meter.pull_error)
-    return LearnedFront(model, found.rank, bound, key_bias_error, confidence, meter.ruler.noise, scale, score_error)
+    return LearnedFront(
+        model=model,
+        rank=found.rank,
+        bound=bound,
+        bound_key_bias=key_bias_error,
+        confidence=min(found.confidence, MEASURED),
+        noise=meter.ruler.noise,
+        scale=float(np.hypot(length, meter.kappa)),
+        score_error=meter.rho * (bound * meter.kappa + FRONT_SAFETY * meter.pull_error),
+    )
 
 
 def front_head(found: Measured, key_bias: np.ndarray | None, behind: Behind, residual: bool) -> FrontHead:

@@ -14,10 +14,6 @@ import numpy as np
 
 from ..._checks import (
     check_heads_everywhere,
-    check_held_out,
-    check_held_out_heads,
-    check_held_out_outputs,
-    check_held_out_vector,
     check_sum_laws,
     read_largest_change,
 )
@@ -31,7 +27,7 @@ from ..._errors import (
     NotIdentifiable,
     TargetMismatch,
 )
-from ..._learned import HeldOut, Learned, LearnedCombined, LearnedMultiHead, LearnedVector
+from ..._learned import LearnedCombined, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead, with_values
 from ..._oracles import OneNumber, Opening, Oracle
 from ..attention import learn_attention
@@ -47,17 +43,10 @@ def in_rows(learned: LearnedMultiHead) -> LearnedMultiHead:
     return replace(learned, model=MultiHead(heads, bias=np.reshape(learned.model.bias, 1)))
 
 
-def learn_one(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None) -> Learned:
-    """One head from one number per answer, or from one combination of them."""
-    learned = learn_attention(oracle, rng, rank, accuracy, opening)
-    strict = oracle.exact and accuracy is None and type(learned) is Learned
-    return replace(learned, strict=True) if strict else learned
-
-
 def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
     """One head from all outputs at once; guarantees come from one score per query, and so does averaging of noise."""
     if not oracle.exact or accuracy is not None:
-        return learn_one(oracle, rng, rank, accuracy, opening)
+        return learn_attention(oracle, rng, rank, accuracy, opening)
     try:
         learned = learn_vector_attention(oracle, rng, rank, accuracy, opening)
     except AccuracyUnreachable as unclear:
@@ -67,8 +56,8 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
     except TargetMismatch as mismatch:
         if mismatch.evidence is None or mismatch.evidence.law != ASKED_AGAIN:
             raise
-        return learn_one(oracle, rng, rank, accuracy, opening)
-    return learned if isinstance(learned, LearnedVector) else learn_one(oracle, rng, rank, accuracy, opening)
+        return learn_attention(oracle, rng, rank, accuracy, opening)
+    return learned if isinstance(learned, LearnedVector) else learn_attention(oracle, rng, rank, accuracy, opening)
 
 
 def learn_several(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
@@ -153,17 +142,3 @@ def nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Gene
 def not_heads(unless: str, rank: int | None) -> str:
     above = "" if rank is None else f", or a rank is above rank={rank}"
     return f"the box is not a sum of attention heads, {unless}{above}"
-
-
-def check_head(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
-    if isinstance(learned, LearnedVector):
-        return check_held_out_vector(oracle, learned, rng)
-    return check_held_out(oracle, learned, rng)
-
-
-def check_heads(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
-    if isinstance(learned, LearnedVector):
-        return check_held_out_vector(oracle, learned, rng)
-    if isinstance(learned, LearnedCombined):
-        return check_held_out_outputs(oracle, learned, rng)
-    return learned.check or check_held_out_heads(OneNumber(oracle), learned, rng)

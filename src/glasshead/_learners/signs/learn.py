@@ -126,5 +126,12 @@ def seen_from_zero(meter: SignMeter, found: Measured, nearly_none: KeyBias | Non
         key_bias, key_bias_error = None, key_bias_error + size
     head = found.head(space.v, key_bias, space.bias)
     return LearnedFromSigns(
-        head, found.rank, bound, space.error, key_bias_error, space.bias_error, found.confidence, meter.bits
+        model=head,
+        rank=found.rank,
+        bound=bound,
+        bound_v=space.error,
+        bound_key_bias=key_bias_error,
+        bound_bias=space.bias_error,
+        confidence=found.confidence,
+        bits=meter.bits,
     )

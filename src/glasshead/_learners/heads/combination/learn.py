@@ -45,12 +45,12 @@ def with_value_maps(
     heads = [with_values(head.score_tensors(), B) for head, B in zip(learned.model.heads, maps.B, strict=True)]
     size = sizes.each
     ranks = tuple(rank_of(B[:, size > 0] / size[size > 0], maps.error) for B in maps.B)
+    said = f"{learned.words}, in one combination of all {len(size)} outputs"
     return LearnedCombined(
-        MultiHead(heads, bias=sizes.bias),
-        learned.rank,
-        learned.confidence,
-        f"{learned.words}, in one combination of all {len(size)} outputs; values of each to about {maps.error:.0e}",
-        learned.accuracy,
+        model=MultiHead(heads, bias=sizes.bias),
+        rank=learned.rank,
+        found=f"{said}; values of each to about {maps.error:.0e}",
+        accuracy=learned.accuracy,
         value_rank=ranks,
         promise=promise,
         garbage=tuple(bool(small) for small in size == 0),

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...._errors import BudgetExceeded, NotConverged, TargetMismatch
-from ...._learned import CONFIDENCE, LearnedMultiHead
+from ...._learned import LearnedMultiHead
 from ...._limits import still_needed
 from ...._linalg import factored_svd
 from ...._meters import HeadValues, IsolatedHead, SumOfHeads, ValueSpace, read_head_sum
@@ -129,15 +129,14 @@ def from_factors(box: SumOfHeads, space: ValueSpace, parts: list[ProjectedHead],
     said = sentence_alone(MultiHead(heads, bias=box.bias), ranks, space)
     if box.mean is not None:
         heads, ranks, said = [*heads, mean_head(box.mean)], (*ranks, 0), f"{said}, beside {MEAN_WORDS}"
-    confidence = min(CONFIDENCE, *(part.confidence for part in parts))
-    return LearnedMultiHead(MultiHead(heads, bias=box.bias), ranks, confidence, said)
+    return LearnedMultiHead(model=MultiHead(heads, bias=box.bias), rank=ranks, found=said)
 
 
 def mean_alone(box: SumOfHeads) -> LearnedMultiHead:
     """The box of one head that takes the mean: its v is the sum of all v, which is known best."""
     assert box.mean is not None
     model = MultiHead([mean_head(box.total + box.mean)], bias=box.bias)
-    return LearnedMultiHead(model, (0,), CONFIDENCE, f"1 head, {MEAN_WORDS}")
+    return LearnedMultiHead(model=model, rank=(0,), found=f"1 head, {MEAN_WORDS}")
 
 
 def mean_head(v: np.ndarray) -> Attention:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...._checks import check_heads_everywhere
 from ...._errors import BudgetExceeded, GlassheadError, NotConverged, TargetMismatch
-from ...._learned import CONFIDENCE, LearnedMultiHead
+from ...._learned import LearnedMultiHead
 from ...._linalg import random_rotation
 from ...._meters import SumOfHeads, read_head_sum
 from ...._models import Attention, MultiHead
@@ -172,7 +172,7 @@ def from_pairs(
         heads.append(Attention(np.zeros_like(W[0]), values.mean))
         found.append(0)
     model = MultiHead(heads, bias=even.box.bias)
-    return LearnedMultiHead(model, tuple(found), CONFIDENCE, sentence_together(model), accuracy)
+    return LearnedMultiHead(model=model, rank=tuple(found), found=sentence_together(model), accuracy=accuracy)
 
 
 def sentence_together(model: MultiHead) -> str:

@@ -90,7 +90,6 @@ def relative_error(seen: np.ndarray, expected: np.ndarray, noise: float) -> floa
 
 # Of the largest output, or so many roots of a rounding: one head can do without fainter ones.
 FAINT_OUTPUT, FAINT_ROUNDINGS = 2e-5, 100.0
-CONFIDENCE = 0.99  # that the error is no larger than fresh queries show: it was so in 298 of 300 layers
 REFUSED_ERROR = 1e-3  # of a head's parameters: more than that is not called a recovery
 
 FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], list[NullSpace] | NeedsScalarRoute]
@@ -201,7 +200,8 @@ def in_words(
 ) -> LearnedVector:
     ranks = tuple(own.rank for own in scores)
     leaves = tuple(joint > alone for joint, alone in zip(columns.ranks, ranks, strict=True))
-    return LearnedVector(model, ranks, tuple(drop.basis.shape[1] for drop in drops), leaves, error, CONFIDENCE)
+    value_ranks = tuple(drop.basis.shape[1] for drop in drops)
+    return LearnedVector(model=model, rank=ranks, value_rank=value_ranks, leaves=leaves, error=error)
 
 
 def accurate_scores(found: LearnedVector, accuracy: float | None) -> LearnedVector:

@@ -1,0 +1,112 @@
+"""One head, and how far each of its parameters may be off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._limits import BITS
+from .._models import Attention
+from .._oracles import Oracle
+from .base import Predicting
+from .heads import free_parameters
+
+ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
+WIDER = 3.0  # times an interval: what the held-out check allows
+BOUNDS = {"bound": "W", "bound_v": "v", "bound_key_bias": "key_bias", "bound_bias": "bias"}
+
+Quiet = Callable[[Oracle], Oracle]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedHead(Predicting):
+    """A head with a bound for each of its parameters.
+
+    `strict` is for answers that promise all their digits: another box makes the bounds wide, which is no excuse then.
+    `caveat` says in words what cannot be known, or what the bounds are.
+    """
+
+    checked_by = "_checks:check_held_out"
+
+    model: Attention
+    rank: int
+    bound: float
+    bound_v: float
+    bound_key_bias: float
+    bound_bias: float
+    confidence: float
+    strict: bool = False
+    caveat: str = ""
+
+    @property
+    def limit(self) -> int:
+        """The free parameters over the numbers per answer: no learner can do with fewer queries."""
+        outputs = self.model.v[0].size
+        parameters = free_parameters(self.model, self.rank) + outputs * bool(np.any(self.model.bias))
+        return -(-parameters // outputs)
+
+    @property
+    def words(self) -> str:
+        head = self.model
+        biases = " and ".join(["a key bias"] * head.has_key_bias + ["a bias"] * bool(np.any(head.bias))) or "no bias"
+        rank = f"of rank {self.rank}" if self.rank else f"whose W cannot be told from 0 (at most {self.bound:.1e})"
+        return f"one head {rank} with {biases}{self.caveat}"
+
+    def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
+        """How far the box's answers to `X (B, N, d)` may lie from the model's if the box is the head it was taken for.
+
+        Scores off by at most e move a softmax by at most `exp(2e) - 1` in total; the values' half range does the rest.
+        """
+        head, d, u = self.model, oracle.dim, oracle.roundoff
+        norms = np.linalg.norm(X, axis=-1)
+        longest, last = norms.max(axis=1), norms[:, -1]
+        values = (X @ head.v).reshape(*X.shape[:2], -1)
+        half_range = (values.max(axis=1) - values.min(axis=1)).max(axis=-1) / 2
+        size = np.abs(values).max(axis=(1, 2)) + float(np.abs(head.bias).max())
+        keys = head.W_norm * last + np.linalg.norm(head.key_bias)
+        score = longest * (self.bound * last + self.bound_key_bias) + 8 * (d + 4) * u * longest * keys
+        moved = half_range * np.minimum(2.0, np.expm1(np.minimum(2 * score, 700.0)))
+        rounding = u * (2 * (d + 8) * longest * np.linalg.norm(head.v) + 16 * size)
+        promise = (oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol)
+        bounded = moved + longest * self.bound_v + self.bound_bias + promise + rounding
+        return np.minimum(bounded, u**ROUNDINGS * size) if self.strict else bounded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled(LearnedHead):
+    """A head read through noise that nobody promised: `quiet` makes the noise of an oracle a promise.
+
+    `one` is a single pass, bounded by that promise. Passes that differ by more do not read a head through noise.
+    """
+
+    quiet: Quiet
+    one: LearnedHead | None = None
+
+    @classmethod
+    def from_one(cls, one: LearnedHead, quiet: Quiet, caveat: str, needed: str) -> Sampled:
+        """A single pass with the bounds it has."""
+        return cls(**vars(one) | {"quiet": quiet, "caveat": f"; {caveat}", "needed": needed})
+
+    def through(self, oracle: Oracle) -> Oracle:
+        return self.quiet(oracle)
+
+    def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
+        """As far as for a head with these bounds, or those of the one pass where they are better, made wider."""
+        one = self.one or self
+        wider = {name: WIDER * min(getattr(self, name), getattr(one, name)) for name in BOUNDS}
+        return super(Sampled, replace(self, **wider)).allowed(X, oracle)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedFromSigns(LearnedHead):
+    """A head from yes and no: v has norm 1, the bias is relative to it, each score was asked for to `bits` bits."""
+
+    bits: int = BITS
+    caveat: str = ", v and bias up to a positive factor"
+
+    @property
+    def limit(self) -> int:
+        """The free parameters, v being known up to a factor, times the bits asked for: an answer is one bit."""
+        return (super().limit - 1) * self.bits
