@@ -24,8 +24,9 @@ class Method:
 
     `learn(oracle, rng, rank, accuracy, **options)` hands back a `Learned`. `check(oracle, learned, rng)` tests it on
     fresh queries, and hands back a `HeldOut`; where none is named, `learned.checked_by` says which it is, unless the
-    learner has checked already, which `learned.check` then says. `explain(oracle, mismatch, rng)` may find a better reason for a mismatch, and
-    `estimate(dim, rank, known, answers, accuracy)` says how many queries it takes in all, given what is known.
+    learner has checked already, which `learned.check` then says. `explain(oracle, mismatch, rng)` may find a better
+    reason for a mismatch, and `estimate(dim, rank, known, answers, accuracy)` says how many queries it takes in all,
+    given what is known.
     """
 
     learn: str
