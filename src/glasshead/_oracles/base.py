@@ -128,7 +128,7 @@ class Opening:
     first: np.ndarray
     before: np.random.Generator
     after: np.random.Generator
-    known: Mapping[str, Any] = field(default_factory=dict)
+    known: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def outputs(self) -> int:
