@@ -1,3 +1,3 @@
 """TODO."""
 
-from .app import main as main
+from .app import main

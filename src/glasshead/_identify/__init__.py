@@ -4,8 +4,8 @@
 `separating` finds a sequence that shows it, `witness` other parameters of the same function, `distance` how far apart.
 """
 
-from .canonical import canonical as canonical
-from .distance import distance as distance
-from .equivalent import equivalent as equivalent
-from .separating import separating_input as separating_input
-from .witness import witness as witness
+from .canonical import canonical
+from .distance import distance
+from .equivalent import equivalent
+from .separating import separating_input
+from .witness import witness

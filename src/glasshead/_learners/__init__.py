@@ -5,10 +5,8 @@ large key bias, `noise` and `passes` average answers that are noisier than promi
 no, `transformer` one in front of a ReLU network, `any_network` one in front of anything, `heads` several heads.
 """
 
-from .any_network import learn_any_network as learn_any_network
-from .attention import learn_attention as learn_attention
-from .heads import learn_one_vector as learn_one_vector
-from .heads import learn_several as learn_several
-from .heads import learn_several_vector as learn_several_vector
-from .signs import learn_sign_attention as learn_sign_attention
-from .transformer import learn_transformer as learn_transformer
+from .any_network import learn_any_network
+from .attention import learn_attention
+from .heads import learn_one_vector, learn_several, learn_several_vector
+from .signs import learn_sign_attention
+from .transformer import learn_transformer

@@ -5,16 +5,10 @@
 behind it, `norm` LayerNorm and RMSNorm in front of one, `files` safetensors.
 """
 
-from .attention import Attention as Attention
-from .attention import Head as Head
-from .attention import stripped_of_bias as stripped_of_bias
-from .attention import with_values as with_values
-from .files import Model as Model
-from .files import load as load
-from .files import save as save
-from .front_head import Behind as Behind
-from .front_head import FrontHead as FrontHead
-from .multi_head import MultiHead as MultiHead
-from .network import Network as Network
-from .norm import Norm as Norm
-from .transformer import Transformer as Transformer
+from .attention import Attention, Head, stripped_of_bias, with_values
+from .files import Model, load, save
+from .front_head import Behind, FrontHead
+from .multi_head import MultiHead
+from .network import Network
+from .norm import Norm
+from .transformer import Transformer

@@ -5,5 +5,5 @@ In reading order: `learn` (the entry), `scale` and `noise` (the first look), `ho
 the network), `check`, and `tolerances`, all absolute ones in one place.
 """
 
-from .learn import recover_relu as recover_relu
-from .neurons import ReluNetwork as ReluNetwork
+from .learn import recover_relu
+from .neurons import ReluNetwork

@@ -3,7 +3,5 @@
 `columns`: all of W, column by column. `low_rank`: a W of low rank from few of its columns, the rank found on the way.
 """
 
-from .columns import Measured as Measured
-from .columns import full as full
-from .low_rank import low_rank as low_rank
-from .low_rank import read_W as read_W
+from .columns import Measured, full
+from .low_rank import low_rank, read_W

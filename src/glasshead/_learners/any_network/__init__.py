@@ -4,4 +4,4 @@
 where to measure from, for the two kinds of answers; `front` reads key bias and W there.
 """
 
-from .learn import learn_any_network as learn_any_network
+from .learn import learn_any_network

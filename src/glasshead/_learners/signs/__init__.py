@@ -4,4 +4,4 @@
 whether there is a key bias, reads it, and bounds what could hide.
 """
 
-from .learn import learn_sign_attention as learn_sign_attention
+from .learn import learn_sign_attention

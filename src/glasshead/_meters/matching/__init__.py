@@ -5,15 +5,9 @@
 where to measure from; `meter`: what a scheme sees.
 """
 
-from .crossing import Crossings as Crossings
-from .curve import Copies as Copies
-from .curve import OneRow as OneRow
-from .curve import floor as floor
-from .curve import read_answer_noise as read_answer_noise
-from .curve import slope_step as slope_step
-from .match import Matching as Matching
-from .meter import MatchingMeter as MatchingMeter
-from .meter import SignMatchingMeter as SignMatchingMeter
-from .place import Place as Place
-from .place import PlacePilots as PlacePilots
-from .ruler import Ruler as Ruler
+from .crossing import Crossings
+from .curve import Copies, OneRow, floor, read_answer_noise, slope_step
+from .match import Matching
+from .meter import MatchingMeter, SignMatchingMeter
+from .place import Place, PlacePilots
+from .ruler import Ruler

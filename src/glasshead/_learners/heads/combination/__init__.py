@@ -5,4 +5,4 @@ scores known, every answer asked on the way is linear in the values of each outp
 hardly cost a query. `outputs` chooses the combination, `values` solves for the value maps, `learn` is the whole way.
 """
 
-from .learn import learn_combined as learn_combined
+from .learn import learn_combined

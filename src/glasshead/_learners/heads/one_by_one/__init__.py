@@ -5,4 +5,4 @@ the whole way; `meters` finds the scale of every head and reads v again where th
 matrix along the keys that only this head answers to, `steering` along the values of the other heads.
 """
 
-from .learn import learn_multi_head as learn_multi_head
+from .learn import learn_multi_head

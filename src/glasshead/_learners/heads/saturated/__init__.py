@@ -5,13 +5,6 @@
 takes the v of every head from the changes of the gradient, and that of a head that takes the mean from copies of a key.
 """
 
-from .circle import Bracket as Bracket
-from .circle import KeyCircle as KeyCircle
-from .circle import Saturated as Saturated
-from .gradients import arcs as arcs
-from .gradients import read_gradients as read_gradients
-from .values import NoSigns as NoSigns
-from .values import find_circle as find_circle
-from .values import random_unit as random_unit
-from .values import read_head_values as read_head_values
-from .values import read_without_mean as read_without_mean
+from .circle import Bracket, KeyCircle, Saturated
+from .gradients import arcs, read_gradients
+from .values import NoSigns, find_circle, random_unit, read_head_values, read_without_mean

@@ -7,4 +7,4 @@ extends them to all directions; `jumps` is the other first guess, where heads ar
 `orientation` tells k from -k; `levenberg` is the least squares under all of it; `learn` is the whole way.
 """
 
-from .learn import learn_joint as learn_joint
+from .learn import learn_joint

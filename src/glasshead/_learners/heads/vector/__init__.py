@@ -6,6 +6,5 @@ last tokens x, the later ones inside the span of the first. A box that this is n
 its heads' outputs overlap, is answered with a `NeedsScalarRoute`, which is a value and says why.
 """
 
-from .learn import learn_vector as learn_vector
-from .learn import learn_vector_attention as learn_vector_attention
-from .spaces import NeedsScalarRoute as NeedsScalarRoute
+from .learn import learn_vector, learn_vector_attention
+from .spaces import NeedsScalarRoute
