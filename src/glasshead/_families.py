@@ -23,9 +23,10 @@ class Method:
     """How a family is learned from one kind of answers, as names to `resolve`.
 
     `learn(oracle, rng, rank, accuracy, **options)` hands back a `Learned`. `check(oracle, learned, rng)` tests it on
-    fresh queries, and hands back a `HeldOut`; there is none where the learner has checked already, which
-    `learned.check` then says. `explain(oracle, mismatch, rng)` may find a better reason for a mismatch, and
-    `estimate(dim, rank, known, answers, accuracy)` says how many queries it takes in all, given what is known.
+    fresh queries, and hands back a `HeldOut`; where none is named, `learned.checked_by` says which it is, unless the
+    learner has checked already, which `learned.check` then says. `explain(oracle, mismatch, rng)` may find a better
+    reason for a mismatch, and `estimate(dim, rank, known, answers, accuracy)` says how many queries it takes in all,
+    given what is known.
     """
 
     learn: str
@@ -69,10 +70,10 @@ class Family:
         return f"expected value answers for family {self.name!r}: yes and no say too little; {self.otherwise}"
 
 
-HEAD = Method("_learners:learn_one", "_learners:check_head", "_checks:find_promise", "_limits:estimate")
-VECTOR_HEAD = Method("_learners:learn_one_vector", "_learners:check_head", "_checks:find_promise", "_limits:estimate")
-HEADS = Method("_learners:learn_several", "_learners:check_heads")
-LAYER = Method("_learners:learn_several_vector", "_learners:check_heads")
+HEAD = Method("_learners:learn_attention", explain="_checks:find_promise", estimate="_limits:estimate")
+VECTOR_HEAD = Method("_learners:learn_one_vector", explain="_checks:find_promise", estimate="_limits:estimate")
+HEADS = Method("_learners:learn_several")
+LAYER = Method("_learners:learn_several_vector")
 SIGNS = Method("_learners:learn_sign_attention", "_checks:check_held_out_signs", estimate="_limits:estimate")
 FRONT = Method("_learners:learn_any_network")
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._checks import Opening, law_token
 from ._errors import (
     ALL_HEADS,
     ANY_RANK,
@@ -22,7 +21,7 @@ from ._errors import (
     GlassheadError,
     NotIdentifiable,
 )
-from ._oracles import Oracle
+from ._oracles import Opening, Oracle, law_token
 
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
 # in the laws that its learner checks.

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import QUERIES, SIGN_QUERIES, Opening, read_opening
+from ._checks import QUERIES, SIGN_QUERIES
 from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
 from ._learned import HeldOut, Learned
 from ._limits import fewest, information_limit
 from ._models import FrontHead, Norm
-from ._oracles import Answering, Budgeted, Counted, Flat, Oracle, Watched, as_oracle, bar
+from ._oracles import Answering, Budgeted, Counted, Flat, Opening, Oracle, Watched, as_oracle, bar, read_opening
 from ._plan import plan
 from ._recognise import NO_GUESS, Failure, find_families, find_next
 from ._recovery import Recovery
@@ -208,7 +208,7 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None
     learned = None
     try:
         learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
-        check = resolve(method.check)(learned.through(oracle), learned, rng) if method.check else learned.check
+        check = learned.check or resolve(method.check or learned.checked_by)(learned.through(oracle), learned, rng)
     except BudgetExceeded as error:
         unchecked = learned or error.known.get("unchecked")  # by `gh.recover`, or by a learner that checks for itself
         if isinstance(unchecked, Learned):

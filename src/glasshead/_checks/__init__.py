@@ -24,15 +24,12 @@ from .laws import MIXTURE_KEYS as MIXTURE_KEYS
 from .laws import check_head_laws as check_head_laws
 from .laws import check_layer_laws as check_layer_laws
 from .laws import check_mixture as check_mixture
-from .laws import law_token as law_token
 from .laws import mix_third_key as mix_third_key
 from .noise import Noise as Noise
 from .noise import Unpromised as Unpromised
 from .noise import find_promise as find_promise
 from .noise import read_noise as read_noise
 from .noise import refuse_noise as refuse_noise
-from .opening import Opening as Opening
-from .opening import read_opening as read_opening
 from .outputs import check_held_out_outputs as check_held_out_outputs
 from .signs import SIGN_QUERIES as SIGN_QUERIES
 from .signs import check_held_out_signs as check_held_out_signs

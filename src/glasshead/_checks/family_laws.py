@@ -23,8 +23,8 @@ from .._errors import (
     TargetMismatch,
 )
 from .._meters import Halfspace, OneRow, Place, Ruler
-from .._oracles import Oracle
-from .laws import Asked, Claim, Slack, law_token, refuse_broken
+from .._oracles import Oracle, law_token
+from .laws import Asked, Claim, Slack, refuse_broken
 
 SUM_SLACK = Slack(loose=1e-6, roundings=32.0)
 FRONT_SLACK = Slack(loose=1e-8, roundings=64.0)

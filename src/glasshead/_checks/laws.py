@@ -31,7 +31,7 @@ from .._errors import (
     TargetMismatch,
 )
 from .._meters import Interval, ValueMeter, Values
-from .._oracles import Oracle
+from .._oracles import Oracle, law_token
 from .._types import Float
 from .held_out import Compared
 from .noise import Unpromised, find_unpromised
@@ -186,12 +186,6 @@ def refuse_broken(
 
 HEAD_SLACK = Slack(loose=1e-6)
 LAYER_SLACK = Slack(loose=1e-6, roundings=64.0)
-
-
-def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
-    """A random token of length 1, or of the longest the box allows."""
-    token = rng.standard_normal(oracle.dim)
-    return token * min(1.0, oracle.reach) / np.linalg.norm(token)
 
 
 def check_head_laws(

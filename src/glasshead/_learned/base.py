@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -62,6 +63,8 @@ class Learned:
     confidence: float | None
     check: HeldOut | None = None
     needed: str = ""
+
+    checked_by: ClassVar[str] = ""  # the check of such a result, as `_families` names functions
 
     @property
     def limit(self) -> int:

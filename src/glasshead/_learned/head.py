@@ -28,6 +28,8 @@ class LearnedHead(Predicting):
     `caveat` says in words what cannot be known, or what the bounds are.
     """
 
+    checked_by = "_checks:check_held_out"
+
     model: Attention
     rank: int
     bound: float

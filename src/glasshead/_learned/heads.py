@@ -70,6 +70,8 @@ class LearnedMultiHead(LearnedHeads):
     """Heads that were told apart in one number per answer. `found` says in words what they are, `accuracy` is what was
     asked for."""
 
+    checked_by = "_checks:check_held_out_heads"
+
     model: MultiHead
     value_rank: tuple[int, ...] | None = None
     found: str
@@ -93,6 +95,8 @@ class LearnedCombined(LearnedMultiHead):
     """Heads with values `(d, k)`, told apart in one combination of the outputs: what answers promise of each output,
     and which outputs are so small that they may be rounding of the others."""
 
+    checked_by = "_checks:check_held_out_outputs"
+
     promise: Promise
     garbage: tuple[bool, ...]
 
@@ -101,6 +105,8 @@ class LearnedCombined(LearnedMultiHead):
 class LearnedVector(LearnedHeads):
     """Heads that were told apart by all outputs at once. `error` is an estimate of the worst relative error: what fresh
     queries, read head by head, differ by. `leaves` says whose key bias leaves the column space of its W."""
+
+    checked_by = "_checks:check_held_out_vector"
 
     value_rank: tuple[int, ...]
     leaves: tuple[bool, ...]

@@ -6,9 +6,7 @@ no, `transformer` one in front of a ReLU network, `any_network` one in front of 
 """
 
 from .any_network import learn_any_network as learn_any_network
-from .heads import check_head as check_head
-from .heads import check_heads as check_heads
-from .heads import learn_one as learn_one
+from .attention import learn_attention as learn_attention
 from .heads import learn_one_vector as learn_one_vector
 from .heads import learn_several as learn_several
 from .heads import learn_several_vector as learn_several_vector

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._checks import Opening, Unpromised, check_head_laws, find_promise, read_opening
+from .._checks import Unpromised, check_head_laws, find_promise
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import LearnedHead
 from .._meters import HEADROOM, ValueMeter, Values, outputs_error
-from .._oracles import Oracle
+from .._oracles import Opening, Oracle, read_opening
 from .._schemes import Measured, full, read_W
 from .frames import find_frames
 from .noise import learn_from_noise
@@ -48,7 +48,7 @@ def learn_attention(
         return learn_attention(oracle, rng, rank, accuracy)
     if isinstance(found, Unpromised):
         return learn_from_noise(learn_as_promised, oracle, found, rng, rank, accuracy)
-    return found
+    return replace(found, strict=oracle.exact and accuracy is None)
 
 
 def learn_as_promised(

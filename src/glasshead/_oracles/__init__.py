@@ -6,8 +6,11 @@ query is counted, the budget, progress, and answers kept. `views`: the box on ot
 """
 
 from .base import REACH as REACH
+from .base import Opening as Opening
 from .base import Oracle as Oracle
 from .base import Wrapper as Wrapper
+from .base import law_token as law_token
+from .base import read_opening as read_opening
 from .box import Answering as Answering
 from .box import SignOracle as SignOracle
 from .box import ValueOracle as ValueOracle

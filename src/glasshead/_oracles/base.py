@@ -1,7 +1,11 @@
-"""The black box as a learner sees it: a dimension, a promise, and a way to ask; and what a wrapper around one is."""
+"""The black box as a learner sees it: a dimension, a promise, and a way to ask; what a wrapper around one is; and the
+first answers, which recognition and every learner of heads share: asked once and handed on."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -103,3 +107,38 @@ class Shared(Forwarded):
 for _name in ("dim", "queries", "answers", "tolerance", "rtol", "flips", "max_norm", "shortest", "roundoff", "box"):
     setattr(Wrapper, _name, Forwarded(_name))
 setattr(Wrapper, "stage", Shared("stage"))  # noqa: B010
+
+
+def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
+    """A random token of length 1, or of the longest the box allows."""
+    token = rng.standard_normal(oracle.dim)
+    return token * min(1.0, oracle.reach) / np.linalg.norm(token)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What the box answered to the zero token and to one other, `token`.
+
+    `known` is what an earlier attempt had learned before it failed: `bias` and `v`, if that. The generator that drew
+    the token is kept as it was `before` and `after`.
+    """
+
+    token: np.ndarray
+    zero: np.ndarray
+    first: np.ndarray
+    before: np.random.Generator
+    after: np.random.Generator
+    known: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers an answer holds."""
+        return self.zero.size
+
+
+def read_opening(oracle: Oracle, rng: np.random.Generator) -> Opening:
+    """Two queries."""
+    before = deepcopy(rng)
+    token = law_token(oracle, rng)
+    zero, first = (np.asarray(answer) for answer in oracle(np.stack([np.zeros_like(token), token])[:, None]))
+    return Opening(token, zero, first, before, deepcopy(rng))

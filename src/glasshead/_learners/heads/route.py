@@ -1,4 +1,9 @@
-"""Heads from boxes that answer one number or several: the more numbers an answer holds, the fewer queries."""
+"""Which method when, for one head or several: the more numbers an answer holds, the fewer queries.
+
+One head: all outputs at once where there are several and nothing is promised but their digits, else one score per
+query. Several heads: all outputs at once (`vector`), else one combination of them (`combination`), which like a single
+number is told apart head by head (`one_by_one`) where that works, and else solved for all heads at once (`together`).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._checks import Opening, check_held_out, check_held_out_heads, check_held_out_outputs, check_held_out_vector
-from ..._errors import ASKED_AGAIN, AccuracyUnreachable, BudgetExceeded, Evidence, GlassheadError, TargetMismatch
-from ..._learned import HeldOut, LearnedCombined, LearnedHead, LearnedMultiHead, LearnedVector
+from ..._checks import (
+    check_heads_everywhere,
+    check_sum_laws,
+    read_largest_change,
+)
+from ..._errors import (
+    ASKED_AGAIN,
+    AccuracyUnreachable,
+    BudgetExceeded,
+    Evidence,
+    GlassheadError,
+    NotConverged,
+    NotIdentifiable,
+    TargetMismatch,
+)
+from ..._learned import LearnedCombined, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead, with_values
-from ..._oracles import OneNumber, Oracle
+from ..._oracles import OneNumber, Opening, Oracle
 from ..attention import learn_attention
 from .combination import learn_combined
-from .scalar import learn_sum
+from .one_by_one import learn_multi_head
+from .together import learn_joint
 from .vector import learn_vector, learn_vector_attention
 
 
@@ -24,19 +43,10 @@ def in_rows(learned: LearnedMultiHead) -> LearnedMultiHead:
     return replace(learned, model=MultiHead(heads, bias=np.reshape(learned.model.bias, 1)))
 
 
-def learn_one(
-    oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None
-) -> LearnedHead:
-    """One head from one number per answer, or from one combination of them."""
-    learned = learn_attention(oracle, rng, rank, accuracy, opening)
-    strict = oracle.exact and accuracy is None and type(learned) is LearnedHead
-    return replace(learned, strict=True) if strict else learned
-
-
 def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
     """One head from all outputs at once; guarantees come from one score per query, and so does averaging of noise."""
     if not oracle.exact or accuracy is not None:
-        return learn_one(oracle, rng, rank, accuracy, opening)
+        return learn_attention(oracle, rng, rank, accuracy, opening)
     try:
         learned = learn_vector_attention(oracle, rng, rank, accuracy, opening)
     except AccuracyUnreachable as unclear:
@@ -46,8 +56,8 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
     except TargetMismatch as mismatch:
         if mismatch.evidence is None or mismatch.evidence.law != ASKED_AGAIN:
             raise
-        return learn_one(oracle, rng, rank, accuracy, opening)
-    return learned if isinstance(learned, LearnedVector) else learn_one(oracle, rng, rank, accuracy, opening)
+        return learn_attention(oracle, rng, rank, accuracy, opening)
+    return learned if isinstance(learned, LearnedVector) else learn_attention(oracle, rng, rank, accuracy, opening)
 
 
 def learn_several(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
@@ -71,7 +81,7 @@ def learn_several_vector(oracle: Oracle, rng, rank: int | None, accuracy: float 
 def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, reason: str) -> LearnedCombined:
     """What all outputs together do not show, for that `reason`, one combination of them may."""
     try:
-        return learn_combined(oracle, rng, rank, accuracy)
+        return learn_combined(oracle, rng, rank, accuracy, learn_sum)
     except BudgetExceeded:
         raise
     except GlassheadError as error:
@@ -79,15 +89,56 @@ def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, re
         raise
 
 
-def check_head(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
-    if isinstance(learned, LearnedVector):
-        return check_held_out_vector(oracle, learned, rng)
-    return check_held_out(oracle, learned, rng)
+ALIKE = "or some of them are too alike, too faint or too different in size to be told apart"
 
 
-def check_heads(oracle: Oracle, learned, rng: np.random.Generator) -> HeldOut:
-    if isinstance(learned, LearnedVector):
-        return check_held_out_vector(oracle, learned, rng)
-    if isinstance(learned, LearnedCombined):
-        return check_held_out_outputs(oracle, learned, rng)
-    return learned.check or check_held_out_heads(OneNumber(oracle), learned, rng)
+def learn_sum(
+    oracle: Oracle,
+    rng: np.random.Generator,
+    rank: int | None = None,
+    accuracy: float | None = None,
+    opening: Opening | None = None,
+) -> LearnedMultiHead:
+    """Every head, or the reason why not. One by one takes fewer queries; together takes heads that nothing isolates."""
+    before = opening.known if opening is not None and "v" in opening.known else None
+    first: GlassheadError
+    try:
+        found = learn_multi_head(oracle, rng, rank, accuracy, before)
+        check = check_heads_everywhere(oracle, found, rng)
+        if check.evidence is None:
+            return replace(found, check=check)
+        first = TargetMismatch(not_heads("or its answers are less accurate than promised", rank), check.evidence, found)
+    except (NotConverged, NotIdentifiable, TargetMismatch) as error:
+        first = error
+    except np.linalg.LinAlgError as error:  # heads that hide each other leave systems that say nothing
+        first = NotConverged(f"heads cannot be told apart one by one: {error}")
+    if not check_sum_laws(oracle, rng):
+        raise nearly_cancelled(oracle, first, rng)
+    try:
+        solved = learn_joint(oracle, rng, rank, accuracy, before)
+    except (NotConverged, TargetMismatch, np.linalg.LinAlgError) as error:
+        if isinstance(first, NotIdentifiable):  # it is not: something was seen
+            raise NotConverged(str(error)) from error
+        if isinstance(first, TargetMismatch):  # a box that obeys all laws of heads may well be a sum of them
+            first = TargetMismatch(not_heads(ALIKE, rank), first.evidence, first.best)
+        first.add_note(f"Solving for all heads at once did not work either: {error}")
+        raise first from error
+    if solved is None:
+        raise first
+    return solved
+
+
+def nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:
+    """The same failure. Only where nothing was seen although there is something, laws are broken by rounding alone."""
+    change = read_largest_change(oracle, rng) if isinstance(failed, NotIdentifiable) else 0.0
+    if change == 0:
+        return failed
+    return NotConverged(
+        f"all v add up to 0, and what is left of answers, {change:.1g}, has too few digits to tell heads by: they "
+        "cancel each other nearly, or but for rounding"
+    )
+
+
+def not_heads(unless: str, rank: int | None) -> str:
+    above = "" if rank is None else f", or a rank is above rank={rank}"
+    return f"the box is not a sum of attention heads, {unless}{above}"

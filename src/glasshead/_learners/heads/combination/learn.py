@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedCombined, LearnedMultiHead, Promise
 from ...._models import MultiHead, with_values
 from ...._oracles import Oracle, Recorded
-from ..scalar import learn_sum
 from .outputs import OutputSizes, combined, generic_weights, promise_for_each, read_sizes
 from .values import ValueMaps, read_value_maps
+
+LearnSum = Callable[..., LearnedMultiHead]
 
 REFUSED_VALUES = 1e-3  # of an output's size: values further off are no recovery
 NO_RANK = 8.0  # times the error to expect: a singular value below that is none
 
 
 def learn_combined(
-    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, accuracy: float | None = None
+    oracle: Oracle, rng: np.random.Generator, rank: int | None, accuracy: float | None, learn_sum: LearnSum
 ) -> LearnedCombined:
-    """Every head of a sum of them, from answers of k numbers, for what one number per answer would take.
+    """Every head of a sum of them, from answers of k numbers, for what one number per answer would take, by
+    `learn_sum(oracle, rng, rank, accuracy)`.
 
     `BudgetExceeded.known` then holds the `readout`: the v in it are `B_h @ readout`.
     """

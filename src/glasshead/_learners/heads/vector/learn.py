@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ...._checks import Opening, check_layer_laws, read_opening
+from ...._checks import check_layer_laws
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
 from ...._linalg import random_rotation, unit
 from ...._meters import Readout, VectorMeter, read_rows, reader, seen_outputs
 from ...._models import Attention, MultiHead
-from ...._oracles import Oracle
+from ...._oracles import Opening, Oracle, read_opening
 from .columns import COLUMN_ROUNDINGS, SPARE_READ, TOKEN_SHARE, LayerColumns, read_columns, span
 from .scale import Scale, check_one_head, find_token_lengths, find_tuned_lengths
 from .spaces import NeedsScalarRoute, NullSpace, find_spaces
