@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from inspect import currentframe
 from os import PathLike
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -230,13 +231,13 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None
         raise resolve(method.explain)(oracle, mismatch, rng) if method.explain else mismatch
     check_accuracy(oracle, wanted.accuracy, found, learned.needed)
     if check.warning:
-        warnings.warn(check.warning, HeadsMerged, stacklevel=caller_level())
+        warnings.warn(check.warning, HeadsMerged, stacklevel=caller_level(currentframe()))
     return found
 
 
-def caller_level() -> int:
-    """The stack level, seen from who asks, of the line that called `recover`."""
-    frame, level = currentframe(), 0
+def caller_level(frame: FrameType | None) -> int:
+    """The stack level, seen from that frame, of the line that called `recover`."""
+    level = 1
     while frame is not None and frame.f_code is not recover.__code__:
         frame, level = frame.f_back, level + 1
     return level + 1

@@ -112,6 +112,14 @@ def test_compare(cli, other, given, code):
     assert result.out.startswith("different" if code else "the same")
 
 
+def test_compare_says_what_was_compared(cli):
+    target = gh.load("target.safetensors")
+    gh.save(gh.FrontHead(target.W, key_bias=target.key_bias), "front.safetensors")
+    both = "target.safetensors", "front.safetensors"
+    assert cli("compare", *both).out.startswith("the same W and key bias; nothing else was compared")
+    assert cli("compare", *both, "--json").json["compared"] == "W and key bias"
+
+
 def test_compare_takes_a_saved_recovery(cli):
     gh.recover(gh.load("target.safetensors")).save("found")
     assert cli("compare", "target.safetensors", "found").code == 0
@@ -155,6 +163,11 @@ def test_help_names_every_command(cli, arguments):
     result = cli(*arguments)
     assert result.code == 0
     assert all(name in result.out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
+def test_flags_are_shown_by_their_names(cli, command):
+    assert "bool" not in cli(*command, "--help").out
 
 
 def test_version(cli):

@@ -138,3 +138,12 @@ def test_our_own_bugs_are_not_hidden(cli, monkeypatch):
     monkeypatch.setattr("glasshead._plan.planned", bug)
     with pytest.raises(ZeroDivisionError):
         cli("plan", "--dim", "4")
+
+
+def test_a_method_that_does_not_converge_has_a_code_of_its_own(cli, monkeypatch):
+    def stuck(*args, **keywords):
+        raise gh.NotConverged("no W explains these answers")
+
+    monkeypatch.setattr(gh, "recover", stuck, raising=False)
+    result = cli("recover", "target.safetensors")
+    assert (result.code, result.words) == (7, "Not converged: no W explains these answers")

@@ -11,17 +11,18 @@ import typer
 from .._version import __version__
 from . import compare, demo, new, plan, recover
 from .experiment import experiments
-from .options import INTERRUPTED, unwrapped
+from .options import INTERRUPTED, Command, Group, unwrapped
 
 app = typer.Typer(
     name="glasshead",
+    cls=Group,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (demo, new, recover, plan, compare):
     name = module.__name__.rpartition(".")[2]
-    app.command(name, help=unwrapped(module.command.__doc__), epilog=module.EXAMPLES)(module.command)
+    app.command(name, cls=Command, help=unwrapped(module.command.__doc__), epilog=module.EXAMPLES)(module.command)
 
 
 app.add_typer(experiments, name="experiment")

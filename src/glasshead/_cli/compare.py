@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ EXAMPLES = examples(
     "glasshead compare target.safetensors runs/first --up-to-scale",
 )
 DIFFERENT = 1
+ONLY_W = "W and key bias"
 
 WHAT = "A model file, or a folder saved by recover --run."
 
@@ -32,7 +33,8 @@ def command(
 ) -> int:
     """Say how far apart two models are: exit code 0 for the same, 1 for different.
 
-    The distance is the larger of the relative Frobenius distances of W and of v.
+    The distance is the larger of the relative Frobenius distances of W and of v. Of a head in front of an unknown
+    network only W and the key bias can be compared, and that is what is then said to be the same.
     """
     from .._identify import distance
 
@@ -40,14 +42,30 @@ def command(
         raise ValueError(f"expected --tol to be a number >= 0, got {tol}")
     first, second = load_model(a), load_model(b)
     far = distance(first, second, up_to_scale=up_to_scale)
-    same = far <= tol
+    same, what = far <= tol, compared(first, second, up_to_scale)
     if as_json:
-        print_json({"same": same, "distance": far, "tol": tol, "up_to_scale": up_to_scale})
+        print_json({"same": same, "compared": what, "distance": far, "tol": tol, "up_to_scale": up_to_scale})
     else:
         screen = console()
-        screen.print("[bold green]the same[/]" if same else "[bold yellow]different[/]")
+        verdict = f"the same {ONLY_W}; nothing else was compared" if what == ONLY_W else "the same"
+        screen.print(f"[bold green]{verdict}[/]" if same else "[bold yellow]different[/]")
         apart = number(far) if math.isfinite(far) else "infinite: their shapes, or numbers of heads, differ"
         screen.print(
-            rows(("distance", apart), ("allowed", number(tol)), ("a", f"{a}: {first}"), ("b", f"{b}: {second}"))
+            rows(
+                ("compared", what),
+                ("distance", apart),
+                ("allowed", number(tol)),
+                ("a", f"{a}: {first}"),
+                ("b", f"{b}: {second}"),
+            )
         )
     return 0 if same else DIFFERENT
+
+
+def compared(first: Any, second: Any, up_to_scale: bool) -> str:
+    """What the distance of two models is about."""
+    if any(hasattr(model, "behind") for model in (first, second)):
+        return ONLY_W
+    if all(hasattr(model, "network") for model in (first, second)):
+        return "W, key bias and what the networks answer"
+    return "all parameters, v and bias up to a positive factor" if up_to_scale else "all parameters"

@@ -1,4 +1,4 @@
-"""Which option might have avoided an error."""
+"""From an exception to what the user reads, on stderr or as JSON, and to the exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from .._errors import BudgetExceeded, GlassheadError, NotIdentifiable, OracleError, TargetMismatch
+from .._errors import BudgetExceeded, GlassheadError, NotConverged, NotIdentifiable, OracleError, TargetMismatch
 from .options import BAD_INPUT, INTERRUPTED
 from .screen import console, print_json, rows
 
@@ -25,6 +25,7 @@ EXIT_CODES: dict[type[BaseException], int] = {
     TargetMismatch: 4,
     BudgetExceeded: 5,
     OracleError: 6,
+    NotConverged: 7,
     KeyboardInterrupt: INTERRUPTED,
 }
 EXPECTED: tuple[type[BaseException], ...] = (
@@ -101,6 +102,7 @@ def headline(error: BaseException) -> str:
         TargetMismatch: "Target mismatch",
         BudgetExceeded: "Budget exceeded",
         OracleError: "The box failed",
+        NotConverged: "Not converged",
     }
     return next((title for kind, title in titles.items() if isinstance(error, kind)), "Error")
 
@@ -120,12 +122,10 @@ def evidence(error: TargetMismatch) -> list[tuple[str, str | None]]:
 
 
 def closest(best: Any) -> str | None:
-    """A recovery that did not pass its check, or a network without a head."""
+    """The recovery that did not pass its check, if there is one."""
     if best is None:
         return None
-    residual = getattr(best, "residual", None)
-    off = "" if residual is None else f", wrong by {residual:.2g}"
-    return f"{getattr(best, 'model', type(best).__name__)}{off}"
+    return f"{best.model}" + ("" if best.residual is None else f", wrong by {best.residual:.2g}")
 
 
 def known(error: BudgetExceeded) -> str:

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, examples
+from .options import Command, Group, Json, examples
 from .screen import print_json
 
 experiments = typer.Typer(
+    cls=Group,
     help="Experiments with a figure: what works, and with how many queries.",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -18,7 +19,8 @@ experiments = typer.Typer(
 
 
 @experiments.command(
-    epilog=examples("glasshead experiment phase", "glasshead experiment phase --dim 32 --rank 3 --folder runs/phase32")
+    cls=Command,
+    epilog=examples("glasshead experiment phase", "glasshead experiment phase --dim 32 --rank 3 --folder runs/phase32"),
 )
 def phase(
     dim: Annotated[int, typer.Option(min=2, help="The token dimension.")] = 24,

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from .._families import ANSWERS, NAMES
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; the others are in errors.py
+
+
+class PlainFlags:
+    """A flag is shown by its name alone, where some versions of typer would write `--json <bool>`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for flag in (param for param in params if getattr(param, "is_flag", False) and param.metavar is None):
+            flag.metavar = ""
+        return params
+
+
+class Command(PlainFlags, TyperCommand):
+    pass
+
+
+class Group(PlainFlags, TyperGroup):
+    pass
 
 
 def one_of(names: Iterable[str]) -> Callable[[str], list[str]]:

@@ -87,7 +87,8 @@ class Learned:
         confidence = self.confidence
         if confidence is None:
             confidence = 0.0 if check is None else check.confidence
-            said += f" (they show a model that is wrong on every fourth in {confidence:.1%})" * (confidence > 0)
+            passes = f"; a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
+            said += passes * (confidence > 0)
         return Recovery(
             model=self.model,
             family=self.model.family,
