@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._learners.heads.combination import learn, values
+from glasshead._learners.heads import route
+from glasshead._learners.heads.combination import values
 from glasshead._learners.heads.combination.outputs import combined, generic_weights, read_sizes
 from glasshead._oracles import limits as record
 
@@ -192,7 +193,7 @@ def test_both_routes_fail(monkeypatch):
     def refuse(*_):
         raise gh.NotConverged("heads are too alike")
 
-    monkeypatch.setattr(learn, "learn_sum", refuse)
+    monkeypatch.setattr(route, "learn_sum", refuse)
     with pytest.raises(gh.NotConverged, match="too alike") as caught:
         gh.recover(layer(16, 8), family="multi-head")
     assert any("all outputs at once did not show the heads either" in note for note in caught.value.__notes__)

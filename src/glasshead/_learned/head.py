@@ -10,8 +10,7 @@ import numpy as np
 from .._limits import BITS
 from .._models import Attention
 from .._oracles import Oracle
-from .base import Predicting
-from .heads import free_parameters
+from .base import Predicting, free_parameters
 
 ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
 WIDER = 3.0  # times an interval: what the held-out check allows

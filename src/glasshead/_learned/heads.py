@@ -8,20 +8,11 @@ import numpy as np
 
 from .._models import Attention, MultiHead
 from .._types import Float
-from .base import Learned
+from .base import Learned, free_parameters
 
 # The share of a key bias outside the columns of W that is none: heads whose answers differ by more are refused. It
 # decides how many parameters are counted, nothing else.
 OUTSIDE = 1e-6
-
-
-def free_parameters(head: Attention, rank: int, value_rank: int | None = None, *, key_bias_in_W: bool = False) -> int:
-    """Of one head with `W` of that rank and values `(d, k)` of rank `value_rank`, by default any values:
-    `r (2d - r)` for W, `s (d + k - s)` for the values, d for a key bias, or r where it lies in the columns of W."""
-    d, k = head.dim, head.v[0].size
-    s = min(d, k) if value_rank is None else value_rank
-    key_bias = (rank if key_bias_in_W else d) if head.has_key_bias else 0
-    return rank * (2 * d - rank) + s * (d + k - s) + key_bias
 
 
 def in_columns(head: Attention, rank: int) -> bool:

@@ -18,8 +18,8 @@ from .._meters import HEADROOM, ValueMeter, Values, outputs_error
 from .._oracles import Opening, Oracle, read_opening
 from .._schemes import Measured, full, read_W
 from .frames import find_frames
+from .key_bias import read_from_null_origin
 from .noise import learn_from_noise
-from .origin import read_from_null_origin
 
 # Queries that a second measurement may cost, d (d + 1) of them: up to d = 4. It makes W 25 to 100 times more accurate
 # beside a key bias that is 100 times as large as a column of W, but not more than twice beside one as large as that,

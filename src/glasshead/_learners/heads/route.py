@@ -7,8 +7,10 @@ number is told apart head by head (`one_by_one`) where that works, and else solv
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -100,7 +102,7 @@ def learn_sum(
     opening: Opening | None = None,
 ) -> LearnedMultiHead:
     """Every head, or the reason why not. One by one takes fewer queries; together takes heads that nothing isolates."""
-    before = opening.known if opening is not None and "v" in opening.known else None
+    before = None if opening is None or drowned(opening.known) else opening.known
     first: GlassheadError
     try:
         found = learn_multi_head(oracle, rng, rank, accuracy, before)
@@ -126,6 +128,12 @@ def learn_sum(
     if solved is None:
         raise first
     return solved
+
+
+def drowned(known: Mapping[str, Any]) -> bool:
+    """Whether an earlier attempt did not read v, or read it beside a bias that is louder: then longer tokens show it
+    better."""
+    return "v" not in known or float(np.linalg.norm(known["bias"])) > float(np.linalg.norm(known["v"]))
 
 
 def nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:
