@@ -8,7 +8,7 @@ import numpy as np
 
 from .._models import Attention, MultiHead
 from .._types import Float
-from .base import Learned, free_parameters
+from .head import Learned, free_parameters
 
 # The share of a key bias outside the columns of W that is none: heads whose answers differ by more are refused. It
 # decides how many parameters are counted, nothing else.

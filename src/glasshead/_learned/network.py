@@ -10,7 +10,7 @@ from .._limits import information_limit
 from .._models import FrontHead, Transformer
 from .._oracles import Oracle
 from .._relu import ReluNetwork
-from .base import UNCHECKED, HeldOut, Learned, Predicting
+from .head import UNCHECKED, HeldOut, Learned, Predicting
 
 LOOSE = 0.45  # the check allows `roundoff ** LOOSE`
 

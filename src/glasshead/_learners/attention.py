@@ -1,7 +1,7 @@
 """One attention head from value answers: `f(X) = softmax_i(x_i . (W x_N + key_bias)) . (X v) + bias`.
 
 The method, in the order in which it asks: the bias from the zero token and v from one long token per coordinate; a few
-laws that every head obeys; the key bias, if there is one (`key_bias`); which tokens show scores best (`frames`); and W
+laws that every head obeys; which tokens show scores best, and the key bias if there is one (`frames`); and W
 from scores, through a scheme. Answers with noise that was not promised are averaged instead (`noise`).
 """
 
@@ -14,11 +14,10 @@ import numpy as np
 from .._checks import Unpromised, check_head_laws, find_promise
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import LearnedHead
-from .._meters import HEADROOM, ValueMeter, Values, outputs_error
-from .._oracles import Opening, Oracle, read_opening
+from .._meters import HEADROOM, ValueMeter, Values, cone, outputs_error
+from .._oracles import Opening, Oracle, Translated, read_opening
 from .._schemes import Measured, full, read_W
-from .frames import find_frames
-from .key_bias import read_from_null_origin
+from .frames import KEY_BIAS_LOGIT, find_frames, read_key_bias
 from .noise import learn_from_noise
 
 # Queries that a second measurement may cost, d (d + 1) of them: up to d = 4. It makes W 25 to 100 times more accurate
@@ -146,3 +145,41 @@ def why_silent(oracle: Oracle, step: float, noise: float) -> str:
         "so a head with v = 0, which hides W from everybody, would answer the same; "
         "a larger max_norm or a smaller tolerance is needed"
     )
+
+
+NULL = 1e-6  # of the largest singular value of W: smaller ones would send the origin far away, for hardly any gain
+
+
+def read_from_null_origin(meter: ValueMeter, first: Measured, rng: np.random.Generator) -> tuple[ValueMeter, Measured]:
+    """W, and the meter with its key bias, from a second measurement if that bounds W better, else from the `first`."""
+    assert meter.key_bias is not None
+    if first.rank == 0:
+        return meter, first
+    W, queries = first.W, meter.queries
+    values, v_norm = meter.values, float(np.linalg.norm(meter.values.v))
+    origin = -np.linalg.lstsq(W, meter.key_bias, rcond=NULL)[0]
+    far, reach = float(np.linalg.norm(origin)), meter.oracle.reach
+    if far > reach / 2:
+        return meter, first
+    ground = abs(values.bias) + far * v_norm
+    clutter = float(np.linalg.norm(meter.key_bias) + np.linalg.norm(W) * far)
+    unsure = far * float(np.sqrt(meter.oracle.dim)) * values.entry_error(meter.oracle)
+    bias = values.bias + float(origin @ values.v)
+    moved_values = replace(values, bias=bias, ground=ground, unsure=unsure)
+    keys = cone(values.v / v_norm, rng)
+    product = KEY_BIAS_LOGIT / float(np.sqrt(np.mean((keys.vectors @ W @ queries.vectors.T) ** 2)))
+    # The answers' rounding costs (ground / |v| + kappa) / rho, that of the cancelled key bias clutter * rho.
+    rho = min(max(np.sqrt(ground / v_norm / clutter), np.cbrt(product / clutter)), (reach - far) / 2)
+    kappa = min(product / rho, (reach - far) / 2)
+    moved = ValueMeter(
+        Translated(meter.oracle, origin), moved_values, keys, queries, rho, kappa, shift=far, clutter=clutter
+    )
+    moved = read_key_bias(moved, rho)
+    second = full(moved)
+    if second.bound >= first.bound:
+        return meter, first
+    error = moved.key_bias_error + second.bound * far
+    if error < meter.key_bias_error:
+        key_bias = moved.key_bias - second.W @ origin  # type: ignore[operator]
+        meter = replace(meter, key_bias=key_bias, key_bias_error=float(error))
+    return meter, second

@@ -3,6 +3,7 @@
 A query `[rho a + kappa b ; kappa b]` has the logit `rho a . (kappa W b + key_bias)`. Long keys are a lever against the
 error of an answer, so rho is as long as it may be, and kappa follows: a few pilots find where logits are near 1.
 Without a key bias only the product `rho kappa` matters; with one rho is bounded by what the bias alone gives to keys.
+The bias itself is read with the zero token as query: `[rho a ; 0]` has the logit `rho a . key_bias`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,24 @@ import numpy as np
 from scipy.optimize import brentq
 
 from .._checks import MIXTURE_KEYS, check_mixture, mix_third_key
-from .._meters import Frame, Interval, ValueMeter, Values, cone, largest_product, lever, orthonormal_frame, squeezed
+from .._meters import (
+    FINE_PILOTS,
+    TARGET_LOGIT,
+    AlwaysSaturated,
+    Frame,
+    Interval,
+    Pilot,
+    Scores,
+    ValueMeter,
+    Values,
+    cone,
+    find_logit_scale,
+    largest_product,
+    lever,
+    orthonormal_frame,
+    squeezed,
+)
 from .._oracles import Oracle
-from .key_bias import KEY_BIAS_LOGIT, check_key_bias, find_key_bias, find_scale_or_refuse, pilots_for, read_key_bias
 
 SQUEEZED_LOGIT = 0.5  # rms of the logits that the key bias alone gives to keys squeezed along it
 # Dimensions in which the key bias may be read again, d more queries, with keys that hardly see it: it halves the error
@@ -137,3 +153,90 @@ def across(axis: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     g = rng.standard_normal(len(axis))
     g -= (g @ axis) * axis
     return g / np.linalg.norm(g)
+
+
+DETECTIONS = 2  # keys that look for a bias, where only rounding could hide it
+BIAS_HIDES = 1e3  # both see less than 1/BIAS_HIDES of a typical share of the bias once in a million times
+KEY_BIAS_PILOTS, ALIGNMENT_PILOTS = 12, 8  # ALIGNMENT_PILOTS of them tell how the bias lies to v
+KEY_BIAS_LOGIT = 1.2  # rms of the logits: best where the answer's error does not shrink with the signal
+
+
+def check_key_bias(meter: ValueMeter) -> tuple[bool, float]:
+    """Whether there is a key bias, and how long one could be that does not show.
+
+    The longest keys show even a small one. Where only rounding could hide it two of them do; where answers come with a
+    tolerance all d are asked, so that the second number is a true bound.
+    """
+    oracle, zero = meter.oracle, np.zeros((1, meter.oracle.dim))
+    keys = oracle.reach * meter.keys.vectors[: DETECTIONS if oracle.exact else None]
+    s, lo, hi = meter.read(zero, keys[None])
+    if oracle.exact:
+        unseen = BIAS_HIDES * np.sqrt(oracle.dim) * np.maximum(np.abs(lo), np.abs(hi)).max()
+    else:
+        errors = meter.errors(zero, keys, (s, lo, hi), np.ones_like(s))
+        unseen = np.linalg.norm(meter.keys.inverse @ s[0]) + errors.through(meter.keys)
+    return bool(np.any((lo > 0) | (hi < 0))), float(unseen / oracle.reach)
+
+
+def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = True) -> ValueMeter:
+    """The meter with its key bias filled in, at the scale where all d logits are near `KEY_BIAS_LOGIT`.
+
+    Whether it is one head that answers `alone` is looked at on the way.
+    """
+    zero, keys, oracle = np.zeros((1, meter.oracle.dim)), meter.keys, meter.oracle
+    readings: dict[float, np.ndarray] = {}  # what the pilots at each scale saw of the bias
+
+    def pilot(rho: float, count: int):
+        chosen = rho * keys.vectors[rng.permutation(len(keys))[:count]]
+        share = mix_third_key(chosen) if alone and len(chosen) >= MIXTURE_KEYS else 0.0
+        interval = meter.read(zero, chosen[None])
+        if share:
+            check_mixture(meter, zero[0], chosen, share, interval)
+        readings[rho] = np.append(readings.get(rho, ()), interval[0][0] / rho)
+        return interval
+
+    rho = find_scale_or_refuse(meter, pilot, oracle.reach, KEY_BIAS_LOGIT, pilots_for(keys))
+    seen = next(reversed(readings.values()))
+    if len(seen) >= ALIGNMENT_PILOTS and abs(seen.mean()) > seen.std():
+        keys, rho = leaning_less(meter, seen, rng)
+    return read_key_bias(replace(meter, keys=keys), min(rho, oracle.reach))
+
+
+def leaning_less(meter: ValueMeter, seen: np.ndarray, rng: np.random.Generator) -> tuple[Frame, float]:
+    """Keys for a bias that lies along v: these all see that part, so they lean to v only as far as pays.
+
+    With `x = lean / across`, A the bias along v and E its share in a direction across, the signal times the squared
+    length allowed is `x / (x^2 A^2 + E^2)`, largest at `x = E / A`. At 45 degrees the pilots see A and E alike.
+    """
+    along, across = float(abs(seen.mean())), float(seen.std())
+    lean = 1 / np.hypot(1, along / max(across, along / meter.oracle.dim))
+    size = np.sqrt(2) * np.hypot(lean * along, np.sqrt(1 - lean**2) * across)
+    axis = meter.values.v / np.linalg.norm(meter.values.v)
+    return cone(axis, rng, float(lean)), float(KEY_BIAS_LOGIT / size)
+
+
+def read_key_bias(meter: ValueMeter, rho: float) -> ValueMeter:
+    """The meter with its key bias, from the logits of all its keys at length rho, and how far that may be off."""
+    keys, zero = meter.keys, np.zeros((1, meter.oracle.dim))
+    logits, shrunk = meter.logits(zero, rho * keys.vectors[None])
+    s, lo, hi = logits
+    errors = meter.errors(zero, rho * keys.vectors, logits, shrunk) if meter.splits else Scores(s, lo, hi).errors
+    key_bias = keys.inverse @ s[0] / rho
+    size = meter.clutter + float(np.linalg.norm(key_bias))
+    rounding = 4 * (meter.oracle.dim + 4) * meter.oracle.roundoff * size * np.sqrt(len(keys))
+    return replace(meter, key_bias=key_bias, key_bias_error=errors.through(keys) / rho + float(keys.gain * rounding))
+
+
+def pilots_for(keys: Frame) -> int:
+    """Many keys pay for a scale that is right to the last factor of two."""
+    return min(KEY_BIAS_PILOTS, max(len(keys) // 6, min(4, len(keys))))
+
+
+def find_scale_or_refuse(
+    meter: ValueMeter, pilot: Pilot, cap: float, target: float = TARGET_LOGIT, pilots: int = FINE_PILOTS
+) -> float:
+    """The scale at which pilot logits are near `target`; refuses a box whose weights are 0 or 1 at any scale."""
+    try:
+        return find_logit_scale(pilot, 1.0, cap, meter.oracle.roundoff, meter.saturated, target, pilots)
+    except AlwaysSaturated:
+        meter.refuse_saturation(np.zeros(meter.oracle.dim), meter.keys.vectors[0])

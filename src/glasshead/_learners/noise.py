@@ -16,7 +16,7 @@ from .._learned import LearnedHead, Sampled
 from .._limits import information_limit
 from .._models import Attention
 from .._oracles import CERTAIN, Averaged, Narrow, Oracle
-from .key_bias import KEY_BIAS_LOGIT
+from .frames import KEY_BIAS_LOGIT
 from .passes import (
     LearnAsPromised,
     Spoiled,
