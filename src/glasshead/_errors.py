@@ -1,7 +1,6 @@
-"""Noise that is always the same, told from a box that is no head: is a ray of one-row answers straight?
+"""Everything glasshead raises about a box, with evidence, and the names of the laws that a box may break, once.
 
-A head answers one token on a straight line. Three points of it, evenly spaced, have a second difference of 0; noise of
-size X on each makes that `sqrt(6) X` however close the points are, whereas a bend fades with the square of the spacing.
+Wrong arguments raise ValueError or TypeError instead.
 """
 
 from __future__ import annotations

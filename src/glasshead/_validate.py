@@ -1,4 +1,4 @@
-"""Arguments become real floating-point arrays, or an error that says what was expected."""
+"""Arguments become numbers, arrays and shapes, or an error that says what was expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Answers with fresh noise, made quieter by asking again."""
+"""Answers that are not quite right, made better: noise is averaged, votes are taken on signs, and a narrow format is
+read as exact numbers that were rounded at the very end."""
 
 from __future__ import annotations
 

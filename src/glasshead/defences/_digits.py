@@ -1,4 +1,4 @@
-"""Answers in a narrow floating-point format, as numbers of float64."""
+"""Answers with fewer digits: rounded to decimals, or to a narrow floating-point format."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Answers with noise: fresh each time (`gaussian`), the same for the same input (`noisy`), or wrong signs (`flipped`)."""
+
 from __future__ import annotations
 
 import numpy as np
