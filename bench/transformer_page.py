@@ -28,7 +28,7 @@ assert found.family == "transformer" and found.residual < 1e-9
 ```
 
 `found.bound` is None: no number of queries proves that a network has no further kink. What was found was checked on
-fresh sequences of 1 to 8 tokens, and `found.residual` is how well they agreed.
+fresh sequences of 1 to 64 tokens, and `found.residual` is how well they agreed.
 
 ## The network
 

@@ -99,14 +99,15 @@ def recover(
     >>> gh.distance(found.model, target) < 1e-13, found.queries <= gh.plan(16)
     (True, True)
 
-    `oracle` is a `gh.Oracle`, or a `gh` model to be wrapped in one. Every result was checked on fresh queries of 1 to 8
-    tokens; a box that is not of the family raises `TargetMismatch` with the evidence, one that hides its parameters
-    `NotIdentifiable`. `family="auto"` finds out what the box is: "attention", "multi-head" (a sum of heads),
-    "transformer" (a two-layer ReLU network behind the head) or "any-network" (anything behind it). `rank` is discovered
-    unless given; `accuracy` is the largest acceptable `||W_hat - W||_F`, which can save queries where W is nearly of
-    low rank; `budget` is the most queries to ask; `progress` is True for a bar or a callable `(done, planned, what)`.
-    The same seed asks the same queries. Where the box normalises its tokens before the head, "any-network" finds that
-    out, eps included, unless `norm` says it: a `gh.Norm`, or None for no normalisation.
+    `oracle` is a `gh.Oracle`, or a `gh` model to be wrapped in one. Every result was checked on fresh queries, of 1 to
+    64 tokens, or 2 to 8 where a network behind the head stays unknown; a box that is not of the family raises
+    `TargetMismatch` with the evidence, one that hides its parameters `NotIdentifiable`. `family="auto"` finds out what
+    the box is: "attention", "multi-head" (a sum of heads), "transformer" (a two-layer ReLU network behind the head) or
+    "any-network" (anything behind it). `rank` is discovered unless given; `accuracy` is the largest acceptable
+    `||W_hat - W||_F`, which can save queries where W is nearly of low rank; `budget` is the most queries to ask;
+    `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same queries. Where the
+    box normalises its tokens before the head, "any-network" finds that out, eps included, unless `norm` says it: a
+    `gh.Norm`, or None for no normalisation.
 
     From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to one positive factor: v then has
     norm 1. It takes as many queries per free parameter as `accuracy` asks for bits, 40 by default. There "auto" means

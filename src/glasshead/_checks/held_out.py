@@ -1,7 +1,7 @@
 """The held-out check: fresh random sequences, answered by the box and by the recovered model.
 
 What all families share stands first: answers beside what was expected of them (laws end there too), sequences of 1 to
-8 tokens, the last of them asked twice, and one function that turns answers, predictions and what is allowed into a
+64 tokens, the last of them asked twice, and one function that turns answers, predictions and what is allowed into a
 `HeldOut`. A family adds how long its tokens are and how far off
 its answers may be. One head, with or without a known network behind it, and heads in vector answers follow here.
 """
@@ -83,7 +83,7 @@ class Compared:
 
 
 CHECKING = "checking on fresh queries"
-CHECKED_LENGTHS = range(1, 9)
+CHECKED_LENGTHS = 1, 2, 3, 4, 6, 8, 16, 64  # a box may be a head for a few tokens and something else for many
 PER_LENGTH = 2  # sequences of each length; one token alone was asked about before, so it is asked once
 QUERIES = len(CHECKED_LENGTHS) * PER_LENGTH  # the last sequence is asked again in place of a second single token
 
@@ -106,7 +106,7 @@ class Fresh:
 
 
 def read_fresh(oracle: Oracle, sizes: np.ndarray | tuple[float, ...], rng: np.random.Generator) -> Fresh:
-    """`QUERIES` fresh queries: one token, two sequences of each length from 2 to 8, the last of them once more.
+    """`QUERIES` fresh queries: one token, two sequences of each of the other lengths, the last of them once more.
 
     Tokens are Gaussian, at most as long as `sizes` say, which take turns.
     """
@@ -132,7 +132,7 @@ def judged_fresh(
     compared = Compared(fresh.X, fresh.got, want, allowed)
     repeated = Compared(fresh.X[-1:], fresh.again, fresh.got[-1:], 2 * np.asarray(allowed)[-1:])
     residual = compared.residual(largest)
-    words = f"{QUERIES} fresh queries of 1 to 8 tokens agree to {residual:.1e}"
+    words = f"{QUERIES} fresh queries of 1 to 64 tokens agree to {residual:.1e}"
     evidence = repeated.evidence(ASKED_AGAIN) or compared.evidence(law)
     return HeldOut(residual, evidence, words, compared=len(compared.X))
 

@@ -25,7 +25,7 @@ SIGN_QUERIES = len(CHECKED_LENGTHS) * 2 * PER_LENGTH
 
 
 def check_held_out_signs(oracle: Oracle, learned: LearnedHead, rng: np.random.Generator) -> HeldOut:
-    """`SIGN_QUERIES` fresh queries: of each length from 1 to 8 two random ones, and two next to a change of sign."""
+    """`SIGN_QUERIES` fresh queries of 1 to 64 tokens: of each length two at random and two next to a change of sign."""
     oracle.stage = CHECKING
     sure = Voting(oracle) if oracle.flips > 0 else oracle
     X, said, values, allowed = [], [], [], []
@@ -45,7 +45,7 @@ def check_held_out_signs(oracle: Oracle, learned: LearnedHead, rng: np.random.Ge
         i = int(np.argmax(compared.excess))
         expected = f"{'yes' if want[i] > 0 else 'no'}, its value being {evidence.expected.removeprefix('expected ')}"
         evidence = replace(evidence, expected=f"expected {expected}", got="yes" if yes[i] else "no")
-    words = f"{SIGN_QUERIES} fresh queries of 1 to 8 tokens agree, half of them next to a change of sign"
+    words = f"{SIGN_QUERIES} fresh queries of 1 to 64 tokens agree, half of them next to a change of sign"
     return HeldOut(compared.residual(float(np.abs(want).max())), evidence, words, compared=len(X))
 
 

@@ -132,7 +132,7 @@ def numbers_table(target: Attention, found: Recovery) -> Table:
         ("largest error of W", number(off["error_W"]), f"the largest weight in it is {number(largest)}"),
         ("largest error of v", number(off["error_v"]), f"{same} of {target.dim} entries are equal to the last bit"),
         ("proven bound", number(found.bound), f"on ||W_recovered - W||_F, which is {number(distance)}"),
-        ("held-out check", number(found.residual), "relative, on fresh queries of 1 to 8 tokens"),
+        ("held-out check", number(found.residual), "relative, on fresh queries of 1 to 64 tokens"),
     ):
         table.add_row(*row)
     return table

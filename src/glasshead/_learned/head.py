@@ -181,7 +181,7 @@ class LearnedHead(Predicting):
         keys = head.W_norm * last + np.linalg.norm(head.key_bias)
         score = longest * (self.bound * last + self.bound_key_bias) + 8 * (d + 4) * u * longest * keys
         moved = half_range * np.minimum(2.0, np.expm1(np.minimum(2 * score, 700.0)))
-        rounding = u * (2 * (d + 8) * longest * np.linalg.norm(head.v) + 16 * size)
+        rounding = u * (2 * (d + 8) * longest * np.linalg.norm(head.v) + (16 + 2 * X.shape[1]) * size)
         promise = (oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol)
         bounded = moved + longest * self.bound_v + self.bound_bias + promise + rounding
         return np.minimum(bounded, u**ROUNDINGS * size) if self.strict else bounded

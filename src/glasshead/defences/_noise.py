@@ -1,4 +1,4 @@
-"""Answers with noise: fresh each time (`gaussian`), the same for the same input (`noisy`), or wrong signs (`flipped`)."""
+"""Answers with noise: fresh each time (`gaussian`), the same for the same input (`noisy`), wrong signs (`flipped`)."""
 
 from __future__ import annotations
 
