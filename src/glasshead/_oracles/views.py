@@ -28,14 +28,10 @@ class Antisymmetric(Wrapper):
 
 
 class OneNumber(Wrapper):
-    """A box whose answers hold one number each, without the row; `shape` is what an answer came in."""
-
-    shape: tuple[int, ...] = ()
+    """A box whose answers hold one number each, in a row of its own, without the row."""
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        answers = self.inner(X)
-        self.shape = np.shape(answers)[1:]
-        return np.reshape(answers, len(X))
+        return np.reshape(self.inner(X), len(X))
 
 
 class Combined(Wrapper):

@@ -62,11 +62,12 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
     return learned if isinstance(learned, LearnedVector) else learn_attention(oracle, rng, rank, accuracy, opening)
 
 
-def learn_several(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
-    """Any number of heads from one number per answer."""
-    box = OneNumber(oracle)
-    learned = learn_sum(box, rng if opening is None else deepcopy(opening.before), rank, accuracy, opening)
-    return in_rows(learned) if box.shape else learned
+def learn_several(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening):
+    """Any number of heads from one number per answer, which may come in a row of its own."""
+    in_row = opening.zero.ndim > 0
+    box = OneNumber(oracle) if in_row else oracle
+    learned = learn_sum(box, deepcopy(opening.before), rank, accuracy, opening)
+    return in_rows(learned) if in_row else learned
 
 
 def learn_several_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None = None):
