@@ -233,3 +233,21 @@ def test_files_that_are_not_ours(tmp_path):
     (tmp_path / "recovery.json").write_text("{}")
     with pytest.raises(ValueError, match=r"is not a recovery written by found\.save"):
         gh.load_recovery(tmp_path)
+
+
+@pytest.mark.parametrize("dim", [4, 8])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("tokens", ["last 4", "last 12", "first 8", "fewer when longer"])
+def test_a_head_for_short_sequences_only(tokens, dtype, dim):
+    """A window, a truncation, or scores that shrink with the length: all of them one head up to a few tokens."""
+    target = head(dim, seed=dim)
+
+    def box(X):
+        kept = {"last 4": X[:, -4:], "last 12": X[:, -12:], "first 8": X[:, :8]}.get(tokens, X)
+        if tokens == "fewer when longer":
+            cooler = gh.Attention(target.W / max(1.0, X.shape[1] / 8), target.v)
+            return cooler(X).astype(dtype)
+        return target(kept).astype(dtype)
+
+    with pytest.raises(gh.TargetMismatch):
+        gh.recover(gh.ValueOracle(box, dim=dim), family="attention")

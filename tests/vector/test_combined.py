@@ -163,7 +163,7 @@ def cooler_when_longer(dim=12):
     honest, other = layer(dim, 3, outputs=2), layer(dim, 3, outputs=1, seed=1)
     cooler = [
         gh.MultiHead([gh.Attention(head.W / n, head.v, key_bias=head.key_bias / n) for head in other.heads])
-        for n in range(1, 9)
+        for n in range(1, 64)
     ]
     return lambda X: np.c_[honest(X), cooler[max(0, X.shape[1] - 2)](X)]
 
