@@ -18,7 +18,6 @@ from .held_out import CHECKING, Compared
 
 FRONT_LENGTHS = range(2, 9)
 SAME_LAST = 2  # with the same last token, so that they differ by what the head attends to
-FRONT_QUERIES = 2 * len(FRONT_LENGTHS) * SAME_LAST
 LOOSE_CHANGE = 1e-8  # of what attention changes in the answers: anything larger is no rounding
 LOOSE_FAINT = 1e-6  # of the scores: where these are small, what a wrong W changes is smaller still
 MOST_OF_CHANGE = 0.05  # of the same: a check that allows more would pass whatever W is
@@ -112,7 +111,6 @@ USUAL_SIDE = 1e-6  # how near to a change of the answer shorter sequences are as
 FAINT_SIDE = 1e-3  # of the scores: nearer where these are small, or a wrong W would not show
 FINEST_SIDE = 2.0 ** (3 - SIDE_HALVINGS)
 SIDE_TIMES = 4.0  # times what the bounds allow
-SIGN_FRONT_QUERIES = len(FRONT_LENGTHS) * (SIDE_DRAWS + SIDE_HALVINGS + 2)
 
 
 def check_held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: Place) -> HeldOut:
