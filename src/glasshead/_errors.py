@@ -29,6 +29,7 @@ SAME_OUTPUT = "a sequence and a shorter one with the same attention output are a
 FRESH_HEAD = "the recovered head predicts fresh answers"
 FRESH_HEADS = "the recovered heads predict fresh answers"
 ALL_LENGTHS = "the recovered heads predict answers to tokens of all lengths"
+EVERYWHERE = "the recovered model predicts answers to ordinary sequences"
 ALL_HEADS = (ASKED_AGAIN, TWO_COPIES, ANY_ORDER, STRAIGHT_RAYS)  # laws that hold however many heads there are
 ANY_RANK = (WEIGHT_RANGE, MIXED_KEYS)  # laws of one head that are about one query token, whatever the rank of W
 

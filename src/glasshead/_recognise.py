@@ -16,6 +16,7 @@ from ._errors import (
     ANY_RANK,
     ASKED_AGAIN,
     ONE_TOKEN,
+    ONE_TOKEN_LAYER,
     STRAIGHT_RAYS,
     AccuracyUnreachable,
     GlassheadError,
@@ -162,6 +163,7 @@ RULES = (
     Rule("attention", lambda failure: failure.silent or failure.law == STRAIGHT_RAYS, find_cancelling),
     Rule("attention", lambda failure: failure.law == ONE_TOKEN, find_network),
     Rule("attention", lambda failure: failure.not_one, find_several),
+    Rule("multi-head", lambda failure: failure.law == ONE_TOKEN_LAYER, find_network),
     Rule("multi-head", lambda failure: failure.law == ASKED_AGAIN, lambda oracle, rng: ONE_HEAD),  # noise
 )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import QUERIES, SIGN_QUERIES
+from ._checks import QUERIES, SIGN_QUERIES, check_everywhere
 from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
 from ._learned import HeldOut, Learned
@@ -209,7 +209,10 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None
     learned = None
     try:
         learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
-        check = learned.check or resolve(method.check or learned.checked_by)(learned.through(oracle), learned, rng)
+        seen_by = learned.through(oracle)
+        check = learned.check or resolve(method.check or learned.checked_by)(seen_by, learned, rng)
+        if check.evidence is None:
+            learned, check = check_everywhere(seen_by, learned, check, rng)
     except BudgetExceeded as error:
         unchecked = learned or error.known.get("unchecked")  # by `gh.recover`, or by a learner that checks for itself
         if isinstance(unchecked, Learned):
