@@ -20,7 +20,7 @@ from .fresh import measured
 
 Progress = Callable[[int, int, str], None]
 
-ONE_HEAD = {"error": 1e-9, "queries": 3 * 64 + 64}
+ONE_HEAD = {"error": 1e-9, "queries": 3 * 64 + 104}
 PUBLISHED = {"error": 1e-8, "queries": 2500}
 LAYER = {"error": 1e-9}
 NARROW = {"error": 1e-3}

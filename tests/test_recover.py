@@ -17,7 +17,7 @@ def test_plain_heads(dim, W, v, sparse):
     target = head(dim, W=W, v=v, sparse=sparse)
     found = gh.recover(target)
     assert error(found, target) <= 1e-12
-    assert found.queries <= dim**2 + dim + 64
+    assert found.queries <= dim**2 + dim + 104
     assert np.linalg.norm(found.model.W - target.W) <= found.bound
     assert np.linalg.norm(found.model.v - target.v) <= found.bound_v
     assert found.residual <= 1e-13
@@ -31,7 +31,7 @@ def test_biased_heads(dim, W, key_bias, bias):
     found = gh.recover(target)
     assert error(found, target) <= 1e-10
     assert gh.distance(found.model, target) <= 1e-10
-    assert found.queries <= dim**2 + 2 * dim + 1 + 64
+    assert found.queries <= dim**2 + 2 * dim + 1 + 104
     assert np.linalg.norm(found.model.W - target.W) <= found.bound
 
 
@@ -47,7 +47,7 @@ def test_biased_heads(dim, W, key_bias, bias):
 def test_large_heads(target):
     found, d = gh.recover(target), target.dim
     assert error(found, target) <= (1e-10 if target.has_key_bias else 1e-12)
-    assert found.queries <= d**2 + d + (d + 1) * target.has_key_bias + 64
+    assert found.queries <= d**2 + d + (d + 1) * target.has_key_bias + 104
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 16, 64])
@@ -57,7 +57,7 @@ def test_float32_boxes(dim, wide):
     box = gh.ValueOracle(lambda X: target(X).astype(np.float64 if wide else np.float32), dim=dim)
     found = gh.recover(box)
     assert error(found, target) <= 1e-5
-    assert found.queries <= dim**2 + dim + 64
+    assert found.queries <= dim**2 + dim + 104
 
 
 def test_bias_without_key_bias_and_the_other_way_round():

@@ -10,7 +10,7 @@ from ._families import ANSWERS, named, resolve
 from ._limits import BITS, bits_for, information_limit
 from ._validate import positive, whole
 
-OVERHEAD = 64  # pilots, law checks, repeats, re-asked scores and the held-out check together
+OVERHEAD = 104  # pilots, law checks, repeats, re-asked scores, the held-out check and the judge together
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
 TELLING = 96  # for each head, beside 2.5 for each dimension: finding and isolating it
 NETWORK = 192  # what a small network takes beyond its parameters: looking for biases, noise, checks
@@ -33,9 +33,9 @@ def plan(
     """The number of queries that `gh.recover` asks at most, for a box that gives one number, or one sign, per answer.
 
     >>> gh.plan(64), gh.plan(64, rank=4), gh.plan(64, answers="sign")
-    (4224, 656, 172288)
+    (4264, 696, 172288)
 
-    That is one per free parameter, `dim**2 + dim` or `2*rank*dim - rank**2 + dim`, and 64 more (96 where the rank is
+    That is one per free parameter, `dim**2 + dim` or `2*rank*dim - rank**2 + dim`, and 104 more (136 where the rank is
     small and has to be discovered); `biases=True` adds `dim + 1`. Beyond that only scores that turn out saturated are
     asked again, which happens to a few of them unless W is very lopsided. Signs take as many queries for each parameter
     as it is to have bits, and some more: 40, or what `accuracy` asks for if W has the norm `sqrt(dim)`; if up to 10% of

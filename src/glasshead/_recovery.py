@@ -4,13 +4,40 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ._models import Model, load, save
 
+UNNOTICED = 0.05  # the probability with which what `unseen` says passes
 MODEL_FILE, RESULT_FILE = "model.safetensors", "recovery.json"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """How sure it is that a box is of the family that it was taken for.
+
+    >>> round(Checked(sequences=40, within=0.01).unseen, 3)
+    0.072
+
+    `within` is what was allowed, a share of the range of answers; 0 for yes and no.
+    """
+
+    sequences: int
+    within: float
+
+    @property
+    def unseen(self) -> float:
+        """The largest share of ordinary sequences on which a box may be further off and pass in 5% of cases."""
+        return 1 - UNNOTICED ** (1 / self.sequences)
+
+    def __str__(self) -> str:
+        within = f", within {self.within:.2g} of the range of answers" if self.within else ""
+        return (
+            f"{self.sequences} ordinary sequences of 1 to 64 tokens are answered as predicted{within}; a box further off "
+            f"on {self.unseen:.1%} of such would have been noticed with a confidence of {1 - UNNOTICED:.0%}"
+        )
 
 
 @dataclass(frozen=True)
@@ -24,6 +51,7 @@ class Recovery:
     `reason` says: of the bounds, or, where there are none, how likely the fresh queries were to show a model that is
     wrong on one of four. It is 0 where nothing is stated, neither bounded nor checked.
     `residual` is the largest error on fresh held-out queries over the largest answer among them, `None` if not checked.
+    `checked` says how sure it is that the box is of the family: what was asked, and what could still pass.
     From signs v has norm 1 and `bound_v` is for that, `limit` is in bits, and an error is a value of the wrong sign.
     """
 
@@ -38,6 +66,7 @@ class Recovery:
     confidence: float
     residual: float | None
     reason: str
+    checked: Checked | None = None
 
     @property
     def overhead(self) -> float:
@@ -46,7 +75,9 @@ class Recovery:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, `model` as the name of its file in a saved folder."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"model": MODEL_FILE}
+        checked = None if self.checked is None else asdict(self.checked)
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return fields | {"model": MODEL_FILE, "checked": checked}
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write `model.safetensors` and `recovery.json` into `folder`, which is made if need be."""
@@ -69,6 +100,7 @@ class Recovery:
             f"  |dW|_F  <= {number(self.bound)}, |dv| <= {number(self.bound_v)} (confidence {self.confidence:.4g})",
             f"  held out   {number(self.residual)}",
             f"  {self.reason}",
+            *([] if self.checked is None else [f"  {self.checked}"]),
         ]
         return "\n".join(lines)
 
@@ -83,7 +115,9 @@ def load_recovery(folder: str | os.PathLike[str]) -> Recovery:
     try:
         fields = json.loads(path.read_text())
         rank: int | list[int] = fields["rank"]
+        checked = fields.get("checked")
         fields |= {
+            "checked": None if checked is None else Checked(**checked),
             "rank": tuple(rank) if isinstance(rank, list) else rank,
             "model": load(path.parent / fields["model"]),
         }

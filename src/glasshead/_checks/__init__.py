@@ -10,8 +10,8 @@ A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a law that is
 from .family_laws import check_front_laws, check_last_token, check_sign_laws, check_sum_laws, read_largest_change
 from .front import check_held_out_front, check_held_out_front_signs, check_ordinary_tokens
 from .heads import check_heads_everywhere, check_held_out_heads
-from .judge import JUDGE_QUERIES, check_everywhere
 from .held_out import QUERIES, check_held_out, check_held_out_vector
+from .judge import JUDGE_QUERIES, check_everywhere
 from .laws import MIXTURE_KEYS, check_head_laws, check_layer_laws, check_mixture, mix_third_key
 from .noise import Noise, Unpromised, find_promise, read_noise, refuse_noise
 from .outputs import check_held_out_outputs

@@ -24,6 +24,7 @@ def show(found: Recovery, distance: float | None, folder: Path | None) -> None:
         ("rank", str(found.rank)),
         ("proven" if found.confidence == 1 else "bounds", None if found.bound is None else bounds),
         ("held out", number(found.residual)),
+        ("checked", None if found.checked is None else str(found.checked)),
         ("distance", None if distance is None else f"{number(distance)} from the target file"),
         ("why", found.reason),
     )

@@ -12,7 +12,7 @@ from .._errors import Evidence
 from .._limits import BITS
 from .._models import Attention, Model, Transformer
 from .._oracles import Oracle
-from .._recovery import Recovery
+from .._recovery import Checked, Recovery
 
 # A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
 # confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
@@ -28,8 +28,8 @@ class HeldOut:
     """What fresh queries say of a result: all that is decided about it is decided from this.
 
     `residual` as in `gh.Recovery`, None where nothing could be compared; `evidence` where an answer is off by more than
-    is allowed; the check in words; what a user should be warned of; how many numbers an answer has; and how many fresh
-    answers were `compared`.
+    is allowed; the check in words; what a user should be warned of; how many numbers an answer has; how many fresh
+    answers were `compared`; and how sure that makes the family, once the judge has spoken.
     """
 
     residual: float | None
@@ -38,6 +38,7 @@ class HeldOut:
     warning: str = ""
     outputs: int = 1
     compared: int = 0
+    checked: Checked | None = None
 
     @property
     def confidence(self) -> float:
@@ -111,6 +112,7 @@ class Learned:
             bound_v=self.bound_v,
             confidence=confidence,
             residual=None if check is None else check.residual,
+            checked=None if check is None else check.checked,
             reason=f"{seen + ': ' if seen else ''}{self.words}; {said}",
         )
 
