@@ -13,7 +13,7 @@ import numpy as np
 from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, NotIdentifiable, TargetMismatch
 from ..._types import Float
 from .match import Matched
-from .ruler import Ruler
+from .meter import Ruler
 
 
 @dataclass(frozen=True)

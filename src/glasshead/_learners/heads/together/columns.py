@@ -17,8 +17,7 @@ from ...._errors import NotConverged
 from ...._linalg import random_rotation
 from ...._types import Float
 from .even import EvenPart
-from .levenberg import levenberg
-from .pairs import Pairs
+from .pairs import Pairs, levenberg
 from .tolerances import ANSWER_ERRORS, IN_SPAN, LARGEST_GATE, PROPORTIONAL, SMALLEST_COLUMN, SOLVED
 
 HYPERPLANE_TRIES = 4000
