@@ -143,11 +143,8 @@ def thinned(values: np.ndarray) -> tuple[np.ndarray, int]:
 def palette() -> np.ndarray:
     stops = np.array([list(bytes.fromhex(colour)) for colour in STOPS], dtype=float)
     at = np.linspace(0, len(STOPS) - 1, 2 * HALF + 1)
-    return (
-        np.stack([np.interp(at, np.arange(len(STOPS)), channel) for channel in stops.T], axis=1)
-        .round()
-        .astype(np.uint8)
-    )
+    channels = [np.interp(at, np.arange(len(STOPS)), channel) for channel in stops.T]
+    return np.stack(channels, axis=1).round().astype(np.uint8)
 
 
 def levels(values: np.ndarray, limit: float) -> np.ndarray:
@@ -238,6 +235,5 @@ def line(curve: Curve, place, colour: str) -> str:
 
 def legend(k: int, name: str, colour: str) -> str:
     x, y = WIDTH - RIGHT + 20, TOP + 12 + 22 * k
-    return f'<rect x="{x}" y="{y - 9}" width="14" height="10" rx="2" fill="{colour}"/>' + text(
-        x + 22, y, name, size=12.5
-    )
+    swatch = f'<rect x="{x}" y="{y - 9}" width="14" height="10" rx="2" fill="{colour}"/>'
+    return swatch + text(x + 22, y, name, size=12.5)

@@ -140,10 +140,7 @@ class FrontHead(Head):
         norms = [Norm(kind, float(tensors[name])) for kind in Norm.kinds if (name := f"{kind}_norm_eps") in tensors]
         head = cls.__new__(cls)
         head._set(
-            **scores_from(tensors),
-            behind=behind,
-            residual=bool(tensors["residual"]),
-            norm=norms[0] if norms else None,
+            **scores_from(tensors), behind=behind, residual=bool(tensors["residual"]), norm=norms[0] if norms else None
         )
         return head
 

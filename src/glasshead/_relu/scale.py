@@ -107,11 +107,8 @@ class Ladder:
         change[change <= max(LADDER_RIPPLE * np.abs(bent).max(), LADDER_ROUNDING * max(slope, abs(self.zero)))] = 0.0
         change[change <= LADDER_NOISES * self.noise * (1 + LADDER_STEP) / LADDER_RUNGS] = 0.0
         change[0] = 0.0  # kinks through 0 say nothing about a length
-        return (
-            float(np.exp(change @ np.log(LADDER_RUNGS / np.sqrt(LADDER_STEP)) / change.sum()))
-            if change.sum() > 0
-            else 1.0
-        )
+        total = change.sum()
+        return float(np.exp(change @ np.log(LADDER_RUNGS / np.sqrt(LADDER_STEP)) / total)) if total > 0 else 1.0
 
     def is_homogeneous(self, noise: float) -> bool:
         """Whether `f(su) / s` is the same on every rung, for answers that may be `noise` off at the radius."""

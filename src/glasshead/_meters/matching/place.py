@@ -178,6 +178,5 @@ class PlacePilots:
             "none at any length",
         )
         return TargetMismatch(
-            f"{NOT_FRONT_HEAD}, {OR_NOISY}; for answers in steps, such as labels, use gh.SignOracle",
-            evidence,
+            f"{NOT_FRONT_HEAD}, {OR_NOISY}; for answers in steps, such as labels, use gh.SignOracle", evidence
         )

@@ -142,10 +142,8 @@ def equations(model: MultiHead, X: np.ndarray, answers: np.ndarray, oracle: Orac
 
 
 SLAB = 2  # rows for each unknown that are looked at together, the least noisy ones first
-FINE_VALUES, KNOWN_WELL = (
-    2.0**3,
-    2.0**8,
-)  # times the noise of an answer: values known so well need no more answers, or no new ones
+# Times the noise of an answer: values known so well need no more answers, or no new ones.
+FINE_VALUES, KNOWN_WELL = 2.0**3, 2.0**8
 NOISY_ANSWER = 16.0  # times the noise of an answer that does not depend on W
 KEYS_AT_ONCE = 2**20  # numbers of keys made at a time
 FRESH_PER_UNKNOWN, FRESH_SPARE = 1.25, 8  # fresh queries for each unknown that is known worse, and beyond
