@@ -13,9 +13,8 @@ import glasshead as gh
 from glasshead._checks.signs import SIGN_QUERIES as QUERIES
 from glasshead._checks.signs import check_held_out_signs
 from glasshead._learners.signs.learn import learn_sign_attention
-from glasshead._meters.bits import Unbounded, bisect, comparing_lengths, exponents
+from glasshead._meters.bisection import Halfspace, Unbounded, bisect, comparing_lengths, exponents
 from glasshead._meters.frame import cone
-from glasshead._meters.halfspace import Halfspace
 from glasshead._meters.sign import SignMeter
 from glasshead._oracles import box as box_module
 from glasshead._oracles import noise as voting_module

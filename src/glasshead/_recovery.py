@@ -35,8 +35,8 @@ class Checked:
     def __str__(self) -> str:
         within = f", within {self.within:.2g} of the range of answers" if self.within else ""
         return (
-            f"{self.sequences} ordinary sequences of 1 to 64 tokens are answered as predicted{within}; a box further off "
-            f"on {self.unseen:.1%} of such would have been noticed with a confidence of {1 - UNNOTICED:.0%}"
+            f"{self.sequences} ordinary sequences of 1 to 64 tokens are answered as predicted{within}; a box further "
+            f"off on {self.unseen:.1%} of such would have been noticed with a confidence of {1 - UNNOTICED:.0%}"
         )
 
 

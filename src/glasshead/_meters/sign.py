@@ -17,9 +17,8 @@ import numpy as np
 from .._errors import Evidence, TargetMismatch
 from .._oracles import Oracle
 from .._types import Float
-from .bits import ROUND_BYTES, Unbounded, bisect, comparing_lengths, logit_range, outweighs
+from .bisection import ROUND_BYTES, Halfspace, Unbounded, bisect, comparing_lengths, logit_range, outweighs, sums
 from .frame import NO_FRAME, Frame
-from .halfspace import Halfspace, sums
 from .meter import GROWTH, Block, Meter, Scores
 
 BLUR = 2.0**-6  # of what an answer may be uncertain by at worst: bisecting further than that is not worth it

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._types import Float
-from .noise import AnswerNoise
 from .samples import Samples
+from .scale import AnswerNoise
 from .tolerances import NARROWEST, NEAREST_TO_CROSSING
 
 FIRST_SAMPLES = 4  # samples to begin with, each with a companion

@@ -13,7 +13,7 @@ from .._models import Attention, MultiHead
 from .._oracles import Oracle, as_oracle
 from .._recovery import Recovery
 from .._validate import whole
-from ..paper._reading import read_v
+from ..paper.theorem_4_1 import read_v
 from ._poles import by_sums, by_vectors, conditioning, pairs, polished
 
 HELD_OUT = 16
