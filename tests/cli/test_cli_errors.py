@@ -104,7 +104,7 @@ def test_evidence_is_shown(cli):
         assert shown in result.words
 
 
-@pytest.mark.parametrize(("missing", "words"), [(None, "nothing"), (30, "v, bias"), (1, "all of it, but unchecked")])
+@pytest.mark.parametrize(("missing", "words"), [(None, "nothing"), (70, "v, bias"), (1, "all of it, but unchecked")])
 def test_a_spent_budget_says_what_is_known(cli, missing, words):
     queries = cli(*BOX, "boxes:biased", "--json").json["queries"]
     budget = 9 if missing is None else queries - missing

@@ -37,7 +37,7 @@ def moved(model, scores: Callable[[int, Attention | Transformer], Scores]):
 
 def random_like(W: np.ndarray, norm: float, rng: np.random.Generator) -> np.ndarray:
     """Gaussian, of about that norm."""
-    return norm / np.sqrt(W.size) * rng.standard_normal(W.shape)
+    return np.asarray(norm / np.sqrt(W.size) * rng.standard_normal(W.shape))
 
 
 def neighbour(learned: Learned, share: float, rng: np.random.Generator):

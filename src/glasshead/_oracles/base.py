@@ -46,6 +46,11 @@ class Oracle:
         return 2.0**-53
 
     @property
+    def format_known(self) -> bool:
+        """Whether `roundoff` is settled: answers may show a narrower format than they come in."""
+        return True
+
+    @property
     def narrow(self) -> bool:
         """Whether the box's numbers have as few digits as those of float16 or bfloat16."""
         return self.roundoff >= HALF
@@ -104,7 +109,19 @@ class Shared(Forwarded):
 
 
 # To a type checker a wrapper has the attributes that `Oracle` declares, and so it has.
-for _name in ("dim", "queries", "answers", "tolerance", "rtol", "flips", "max_norm", "shortest", "roundoff", "box"):
+for _name in (
+    "dim",
+    "queries",
+    "answers",
+    "tolerance",
+    "rtol",
+    "flips",
+    "max_norm",
+    "shortest",
+    "roundoff",
+    "format_known",
+    "box",
+):
     setattr(Wrapper, _name, Forwarded(_name))
 setattr(Wrapper, "stage", Shared("stage"))  # noqa: B010
 
@@ -136,9 +153,21 @@ class Opening:
         return self.zero.size
 
 
+FORMAT_TOKENS = 16  # single tokens, whose answers show how many digits there are
+
+
+def read_format(oracle: Oracle, rng: np.random.Generator) -> None:
+    """Single tokens until it is known how many digits answers have; none where the first one had them all, or where
+    the values of a head take as many anyway. Bounds of what is read first would be too small otherwise."""
+    if not oracle.format_known and oracle.dim < FORMAT_TOKENS:
+        oracle(np.stack([rng.uniform(0.5, 1.0) * law_token(oracle, rng) for _ in range(FORMAT_TOKENS)])[:, None])
+
+
 def read_opening(oracle: Oracle, rng: np.random.Generator) -> Opening:
-    """Two queries."""
+    """Two queries, and some more where answers of a small box do not show their format at once."""
     before = deepcopy(rng)
     token = law_token(oracle, rng)
     zero, first = (np.asarray(answer) for answer in oracle(np.stack([np.zeros_like(token), token])[:, None]))
-    return Opening(token, zero, first, before, deepcopy(rng))
+    after = deepcopy(rng)
+    read_format(oracle, rng)
+    return Opening(token, zero, first, before, after)

@@ -19,23 +19,27 @@ Answering = Callable[[np.ndarray], ArrayLike]  # what a box is to a user: (B, N,
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 
-def fits(answers: np.ndarray, name: str) -> bool:
-    """Whether every answer is a number of the narrower format."""
-    with np.errstate(over="ignore"):
-        if name == "bfloat16":  # float32 whose lower 16 bits are zero
-            narrow = answers.astype(np.float32)
-            return bool(np.all(narrow == answers) and not np.any(narrow.view(np.uint32) & 0xFFFF))
-        return bool(np.all(answers.astype(name).astype(np.float64) == answers))
+FORMAT_BITS = 8, 11, 24, 53  # significant ones: bfloat16, float16, float32, float64
+BY_CHANCE = 2  # numbers of a format may all happen to have so many zeros in the end
+ALL_BITS = 45  # a number that needs as many is one of float64
+
+
+def significant_bits(answers: np.ndarray) -> int:
+    """How many bits the longest of some numbers needs."""
+    whole_numbers = np.ldexp(np.frexp(np.abs(answers, dtype=np.float64))[0], 53).astype(np.int64)
+    zeros = np.frexp((whole_numbers & -whole_numbers).astype(np.float64))[1] - 1
+    return 53 - int(zeros.min(initial=53))
 
 
 class Precision:
     """Narrows down the format of a box: a format stays possible until an answer needs more digits than it has."""
 
     ENOUGH = 5  # distinct answers before a coincidence (whole numbers, say) is not believed any more
+    ENOUGH_OTHER = 16  # the same, for a number of bits that no usual format has
 
     def __init__(self, dtype: np.dtype):
         self._input = ROUNDOFF[dtype.name]
-        self._possible = ["bfloat16", "float16", "float32"]
+        self._bits = 0
         self._declared = 0.0
         self._seen: set[float] = set()
 
@@ -43,18 +47,26 @@ class Precision:
         """Take note of some answers."""
         if answers.dtype.kind == "f":
             self._declared = ROUNDOFF.get(answers.dtype.name, 0.0)
-        if not self._possible:
+        if self._bits >= ALL_BITS:
             return
         nonzero = answers[answers != 0].astype(np.float64, copy=False)
-        if len(self._seen) < self.ENOUGH:
+        if len(self._seen) < self.ENOUGH_OTHER:
             self._seen.update(np.unique(nonzero).tolist())
-        self._possible = [name for name in self._possible if fits(nonzero, name)]
+        self._bits = max(self._bits, significant_bits(nonzero))
+
+    @property
+    def known(self) -> bool:
+        """Whether more answers could hardly show another format."""
+        return self._bits >= ALL_BITS or len(self._seen) >= self.ENOUGH_OTHER
 
     @property
     def roundoff(self) -> float:
         """The coarsest of what the box is sent, what it declares, and what all its answers fit in."""
-        read = [ROUNDOFF[name] for name in self._possible if len(self._seen) >= self.ENOUGH]
-        return max([self._input, self._declared, *read])
+        bits = next(bits for bits in FORMAT_BITS if bits >= self._bits)
+        unusual = bits > FORMAT_BITS[0] and BY_CHANCE < bits - self._bits and self._bits < ALL_BITS
+        if unusual and len(self._seen) >= self.ENOUGH_OTHER:
+            bits = self._bits - 1  # numbers may have been cut off instead of rounded
+        return max(self._input, self._declared, 2.0**-bits if len(self._seen) >= self.ENOUGH else 0.0)
 
 
 SMALL_REQUEST = 256  # sequences
@@ -98,6 +110,10 @@ class BoxOracle(Oracle):
     @property
     def roundoff(self) -> float:
         return self._precision.roundoff
+
+    @property
+    def format_known(self) -> bool:
+        return self._precision.known
 
     def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
         """The answers to `X` as this oracle hands them on, or an `OracleError`."""
