@@ -30,7 +30,14 @@ FRESH_HEAD = "the recovered head predicts fresh answers"
 FRESH_HEADS = "the recovered heads predict fresh answers"
 ALL_LENGTHS = "the recovered heads predict answers to tokens of all lengths"
 EVERYWHERE = "the recovered model predicts answers to ordinary sequences"
-ALL_HEADS = (ASKED_AGAIN, TWO_COPIES, ANY_ORDER, STRAIGHT_RAYS)  # laws that hold however many heads there are
+ALSO_ELSEWHERE = "a model that predicts answers to some sequences to the last digit predicts those to others"
+ALL_HEADS = (
+    ASKED_AGAIN,
+    TWO_COPIES,
+    ANY_ORDER,
+    STRAIGHT_RAYS,
+    ALSO_ELSEWHERE,
+)  # laws that hold however many heads there are
 ANY_RANK = (WEIGHT_RANGE, MIXED_KEYS)  # laws of one head that are about one query token, whatever the rank of W
 
 NOT_HEADS = "the box is not a sum of attention heads"

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from .._errors import EVERYWHERE, AccuracyUnreachable
+from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable
 from .._learned import MEASURED, HeldOut, Learned, LearnedFront, LearnedHead
 from .._oracles import Oracle, Voting
 from .._recovery import Checked
@@ -60,7 +60,8 @@ def check_everywhere(
     asked = sum(len(group.X) for group in groups)
     within = max((float(group.allowed_share.max()) for group in groups), default=0.0)
     check = with_sequences(held, asked, within, max((each.residual() for each in compared), default=0.0))
-    evidence = next((found for each in compared if (found := each.evidence(EVERYWHERE)) is not None), None)
+    law = ALSO_ELSEWHERE if oracle.exact and not oracle.narrow else EVERYWHERE
+    evidence = next((found for each in compared if (found := each.evidence(law)) is not None), None)
     if evidence is not None:
         return learned, replace(check, evidence=evidence, checked=None)
     refuse_void(learned, check, groups)

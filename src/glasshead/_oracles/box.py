@@ -63,7 +63,7 @@ class Precision:
     def roundoff(self) -> float:
         """The coarsest of what the box is sent, what it declares, and what all its answers fit in."""
         bits = next(bits for bits in FORMAT_BITS if bits >= self._bits)
-        unusual = bits > FORMAT_BITS[0] and BY_CHANCE < bits - self._bits and self._bits < ALL_BITS
+        unusual = bits > FORMAT_BITS[0] and bits - self._bits > BY_CHANCE and self._bits < ALL_BITS
         if unusual and len(self._seen) >= self.ENOUGH_OTHER:
             bits = self._bits - 1  # numbers may have been cut off instead of rounded
         return max(self._input, self._declared, 2.0**-bits if len(self._seen) >= self.ENOUGH else 0.0)
