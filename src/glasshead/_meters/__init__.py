@@ -9,7 +9,7 @@ and `halfspace`, the plane where answers change. `isolated`: one head of several
 from .bits import Unbounded, bisect, exponents, logit_range, outweighs
 from .frame import NO_FRAME, Frame, cone, orthonormal_frame, squeezed
 from .halfspace import Halfspace, value_rounding
-from .head_sum import SAFETY, SINGLE, HeadValues, SumOfHeads, ValueSpace, read_head_sum, value_space
+from .head_sum import DOUBLE, SAFETY, SINGLE, HeadValues, SumOfHeads, ValueSpace, read_head_sum, value_space
 from .isolated_head import SATURATED, IsolatedHead, isolated_meter
 from .matching import (
     Copies,
