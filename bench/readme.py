@@ -139,7 +139,7 @@ def filled(text: str, found: dict[str, Any]) -> str:
 
 def draw_picture(path: Path = PICTURE) -> None:
     """A head whose W can be recognised: ripples, asked for and drawn beside the truth."""
-    from glasshead._report.picture import Panel, draw
+    from glasshead._report import Panel, draw
 
     d, rng = 48, np.random.default_rng(0)
     row, column = np.mgrid[:d, :d] / d

@@ -14,10 +14,19 @@ from typing import Any
 import numpy as np
 
 from ._checks import QUERIES, SIGN_QUERIES
-from ._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
+from ._errors import (
+    AccuracyUnreachable,
+    BudgetExceeded,
+    GlassheadError,
+    HeadsMerged,
+    NotConverged,
+    NotIdentifiable,
+    OracleError,
+    TargetMismatch,
+)
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
 from ._learned import HeldOut, Learned
-from ._limits import fewest, information_limit
+from ._limits import fewest, information_limit, memory, memory_needed
 from ._models import FrontHead, Norm
 from ._oracles import Answering, Budgeted, Counted, Flat, Opening, Oracle, Watched, as_oracle, bar, read_opening
 from ._plan import plan
@@ -43,7 +52,7 @@ def check_arguments(
     if journal is not None:
         raise ValueError(f"expected journal=None, got {journal!r}: journals are not part of this version")
     whole(seed, "seed", least=0)
-    if progress not in (None, True, False) and not callable(progress):
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
     if budget is not None:
         check_budget(whole(budget, "budget", least=1), oracle, rank, accuracy)
@@ -72,6 +81,16 @@ def check_budget(budget: int, oracle: Oracle, rank: int | None, accuracy: float 
             "gh.plan says what to allow",
             budget=budget,
             needed=least - budget,
+        )
+
+
+def check_memory(dim: int) -> None:
+    """Refuse at once what cannot be held: an allocation that fails late, or never, would take the machine down."""
+    if (needed := memory_needed(dim)) > (there := memory()):
+        raise NotConverged(
+            f"tokens of dimension {dim:,} need more memory than there is: W and the queries that read it take about "
+            f"{needed / 2**30:,.0f} GiB, {there / 2**30:,.1f} GiB may be used; recover a box of fewer dimensions, such "
+            "as one that takes tokens in a basis of the subspace in which they lie"
         )
 
 
@@ -116,6 +135,7 @@ def recover(
     oracle = as_oracle(oracle)
     check_arguments(oracle, family, rank, accuracy, budget, journal, seed, progress)
     check_norm(norm, family)
+    check_memory(oracle.dim)
     wanted = Wanted(oracle, family, rank, accuracy, budget, norm, seed)
     if progress is True:
         with bar() as report:
@@ -137,15 +157,48 @@ class Wanted:
 
 
 def _recover(wanted: Wanted, report: Progress | None) -> Recovery:
-    oracle = Counted(wanted.box)
+    oracle = counted = Counted(wanted.box)
     if wanted.budget is not None:
         oracle = Budgeted(oracle, wanted.budget)
     if report is not None:
         oracle = Watched(oracle, expected_queries(wanted), report)
-    answers = wanted.box.answers
-    if wanted.family == "auto" and not isinstance(wanted.norm, Norm) and answers == "value":
-        return automatic(oracle, wanted)
-    return attempt(oracle, wanted, named_family(wanted))
+    automatically = wanted.family == "auto" and not isinstance(wanted.norm, Norm) and wanted.box.answers == "value"
+    try:
+        with np.errstate(all="ignore"):  # the box itself keeps the caller's rules, see `Counted`
+            return automatic(oracle, wanted) if automatically else attempt(oracle, wanted, named_family(wanted))
+    except (OracleError, BudgetExceeded):
+        raise
+    except Exception as error:
+        advice = other_unit(wanted.box, counted.largest)
+        expected = isinstance(error, GlassheadError) and not advice
+        if expected or (isinstance(oracle, Watched) and error is oracle.raised):
+            raise
+        raise from_inside(error, advice) from error
+
+
+SHORTEST = 1e-60  # tokens: scores are products of two lengths, and errors of scores are squared
+SMALLEST, LARGEST = 1e-100, 1e100  # answers: the squares of what is calculated from them stay within float64
+
+
+def other_unit(oracle: Oracle, largest: float) -> str:
+    """What to do about numbers that floating point cannot square, where the answers were up to `largest`."""
+    if oracle.max_norm is not None and oracle.max_norm < SHORTEST:
+        words, call = f"tokens no longer than max_norm = {oracle.max_norm:g} have scores", f"f({oracle.max_norm:g} * X)"
+        return f"{words} that underflow; change their unit, as in {type(oracle).__name__}(lambda X: {call}, max_norm=1)"
+    if oracle.answers == "value" and largest > 0 and not SMALLEST <= largest <= LARGEST:
+        words, call = f"answers of size {largest:.1g} are at the ends of what", f"f(X) / {largest:.1g}"
+        return f"{words} floating point can square; change their unit, as in ValueOracle(lambda X: {call})"
+    return ""
+
+
+def from_inside(error: Exception, advice: str) -> NotConverged:
+    """What the caller sees of an exception that no part of glasshead expected, and of any where units are at fault."""
+    what = f"({type(error).__name__}: {error})".replace(": )", ")")
+    if isinstance(error, MemoryError):
+        return NotConverged(f"there is not enough memory for this recovery {what}; fewer dimensions need less")
+    hint = "another family= may still succeed, and a report of this box would help to mend it"
+    failed = f"a calculation inside glasshead failed on this box's answers; {hint}"
+    return NotConverged(f"{advice or failed} {what}")
 
 
 def named_family(wanted: Wanted) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._cli.errors import known
+from glasshead._cli.outcome import known
 
 BOX = ("recover", "--dim", "6")
 

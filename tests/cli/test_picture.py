@@ -14,7 +14,7 @@ from rich.console import Console
 
 from glasshead._cli.showing import GAP, can_draw, half_blocks
 from glasshead._cli.showing import matrix_picture as picture
-from glasshead._report.picture import CELLS, DOTS, HALF, STOPS, Panel, colours, draw, palette
+from glasshead._report import CELLS, DOTS, HALF, STOPS, Panel, colours, draw, palette
 
 SVG = "{http://www.w3.org/2000/svg}"
 

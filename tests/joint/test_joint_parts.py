@@ -7,9 +7,8 @@ import glasshead as gh
 from glasshead._checks.family_laws import check_sum_laws
 from glasshead._learners.heads.together.columns import OFF_SCORE, hyperplane_point
 from glasshead._learners.heads.together.even import EvenPart, find_even_part
-from glasshead._learners.heads.together.levenberg import levenberg
 from glasshead._learners.heads.together.orientation import find_orientation
-from glasshead._learners.heads.together.pairs import Pairs
+from glasshead._learners.heads.together.pairs import Pairs, levenberg
 from glasshead._learners.heads.together.plane import Plane, find_heads_in
 from glasshead._meters.head_sum import read_head_sum
 from tests.helpers import IMPOSTORS, Impostors

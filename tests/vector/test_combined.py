@@ -8,7 +8,7 @@ import pytest
 import glasshead as gh
 from glasshead._learners.heads import route
 from glasshead._learners.heads.combination import values
-from glasshead._learners.heads.combination.outputs import combined, generic_weights, read_sizes
+from glasshead._learners.heads.combination.values import combined, generic_weights, read_sizes
 from glasshead._oracles import limits as record
 
 from .boxes import layer, product

@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         error = KeyboardInterrupt("interrupted: nothing was saved")
     except (Exception, KeyboardInterrupt) as raised:
         error = raised
-    from .errors import EXPECTED, report
+    from .outcome import EXPECTED, report
 
     if not isinstance(error, EXPECTED):
         raise error

@@ -11,9 +11,8 @@ from typing import Annotated
 import typer
 
 from .._families import ANSWERS
-from .options import Accuracy, Answers, Family, Json, Rank, Seed, examples, make_folder, models
+from .options import Accuracy, Answers, Family, Json, Rank, Seed, examples, make_folder, models, open_target
 from .screen import patient_bar, print_json
-from .target import open_target
 
 EXAMPLES = examples(
     "glasshead recover target.safetensors",
@@ -50,7 +49,7 @@ def command(
     """
     import glasshead as gh
 
-    from .summary import advice, show
+    from .outcome import advice, show_recovery
 
     check_answers(answers, tolerance, rtol, flips)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the box may print; our stdout is JSON only
@@ -77,7 +76,7 @@ def command(
     else:
         # Signs show v and bias up to a factor.
         far = None if truth is None else gh.distance(found.model, truth, up_to_scale=answers == "sign")
-        show(found, far, run)
+        show_recovery(found, far, run)
 
 
 def check_answers(answers: str, tolerance: float, rtol: float, flips: float) -> None:

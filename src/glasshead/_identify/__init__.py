@@ -1,11 +1,11 @@
 """When two models are the same function.
 
-`canonical` merges heads that score alike, `equivalent` asks whether the difference of two models has any head left,
-`separating` finds a sequence that shows it, `witness` other parameters of the same function, `distance` how far apart.
+`canonical` merges heads that score alike, `equivalent` asks whether the difference of two models has any head left and
+makes other parameters of the same function, `separating` finds a sequence that shows a difference, `distance` how far
+apart two models are.
 """
 
 from .canonical import canonical
 from .distance import distance
-from .equivalent import equivalent
+from .equivalent import equivalent, witness
 from .separating import separating_input
-from .witness import witness

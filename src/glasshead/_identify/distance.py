@@ -72,14 +72,11 @@ def matched_distance(a: HeadSum, b: HeadSum) -> float:
     """Of two canonical forms, heads paired so that their distances add up to the least."""
     if len(a.heads) != len(b.heads):
         return float("inf")
-    far = np.array([[heads_apart(g, h) for h in b.heads] for g in a.heads]).reshape(len(a.heads), len(b.heads))
+    far = [[max(relative(g.v, h.v), scores_apart(g, h)) for h in b.heads] for g in a.heads]
+    far = np.array(far).reshape(len(a.heads), len(b.heads))
     rows, columns = linear_sum_assignment(far)
     ordered = (replace(model, heads=[model.heads[h] for h in order]) for model, order in ((a, rows), (b, columns)))
     return max(values_apart(*ordered), float(far[rows, columns].max(initial=0.0)))
-
-
-def heads_apart(a: Attention, b: Attention) -> float:
-    return max(relative(a.v, b.v), scores_apart(a, b))
 
 
 def scores_apart(a: Head, b: Head) -> float:

@@ -1,4 +1,4 @@
-"""Whether two sets of parameters compute one function.
+"""Whether two sets of parameters compute one function, and other parameters of the same function where there are any.
 
 Heads with different (W, key_bias) are linearly independent functions of the sequence. So two models agree everywhere
 exactly when their difference, which is a sum of heads too, has a canonical form without heads and without a bias.
@@ -10,7 +10,19 @@ import numpy as np
 
 from .._models import Attention, MultiHead, with_values
 from .._types import no_type_check
-from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, canonical_sum, comparable, length, louder, merged
+from .canonical import (
+    DEFAULT_TOL,
+    HeadSum,
+    as_head_sum,
+    canonical_sum,
+    check_model,
+    clusters,
+    comparable,
+    heads_of_model,
+    length,
+    louder,
+    merged,
+)
 
 
 @no_type_check
@@ -50,3 +62,55 @@ def unit_score_length(heads: list[Attention]) -> float:
     """The length of tokens whose largest scores are about 1: the unit in which a bias is as large as a v."""
     largest = max((max(np.sqrt(length(head.W)), length(head.key_bias)) for head in heads), default=0.0)
     return 1 / largest if largest > 0 else 1.0
+
+
+EQUAL = 1e-13  # relative: one W computed from two sets of factors
+
+
+@no_type_check
+def witness(model: Attention | MultiHead, seed: int = 0) -> Attention | MultiHead:
+    """A model with other parameters that computes the same function, of the same kind and with as many heads.
+
+    >>> model = gh.paper.proposition_7_1(gh.Attention.random(4, seed=1), [0.5, 0.5])
+    >>> other = gh.witness(model)
+    >>> gh.equivalent(model, other), np.allclose(model.v, other.v)
+    (True, False)
+
+    Where a head has `v = 0` its W is free; where two share `(W, key_bias)`, only the sum of their `v` shows. Otherwise
+    the parameters are unique up to the order of the heads, which does not count as a difference: `ValueError`.
+    """
+    check_model(model)
+    heads, rng = list(heads_of_model(model)), np.random.default_rng(seed)
+    changed = other_scores(heads, rng) or other_values(heads, rng)
+    if changed is None:
+        raise ValueError(
+            "expected a head with v = 0, or two with equal W and key_bias, got none: these parameters are unique "
+            "among all with as many heads, up to order; gh.paper.proposition_7_1 splits a head into several"
+        )
+    return MultiHead(changed, bias=model.bias) if isinstance(model, MultiHead) else with_bias(changed[0], model.bias)
+
+
+def other_scores(heads: list[Attention], rng: np.random.Generator) -> list[Attention] | None:
+    """The first head that nobody hears gets another W."""
+    for h, head in enumerate(heads):
+        if not np.any(head.v):
+            W = rng.standard_normal((head.dim, head.dim)) * (head.W_norm or 1.0) / head.dim
+            return [*heads[:h], with_values({"W": W.astype(head.dtype)}, head.v), *heads[h + 1 :]]
+    return None
+
+
+def other_values(heads: list[Attention], rng: np.random.Generator) -> list[Attention] | None:
+    """The first two heads that score alike exchange a vector as long as their v are."""
+    for first, second in (cluster[:2] for cluster in clusters(heads, EQUAL) if len(cluster) > 1):
+        changed, v = list(heads), heads[first].v
+        moved = rng.standard_normal(v.shape)
+        moved *= max(np.linalg.norm(heads[h].v) for h in (first, second)) / np.linalg.norm(moved)
+        moved = moved.astype(v.dtype)
+        changed[first] = with_values(heads[first].score_tensors(), v + moved)
+        changed[second] = with_values(heads[second].score_tensors(), heads[second].v - moved)
+        return changed
+    return None
+
+
+def with_bias(head: Attention, bias) -> Attention:
+    return Attention.from_tensors(head.score_tensors() | {"v": head.v, "bias": np.asarray(bias)})

@@ -31,18 +31,16 @@ def one_row_candidates(left: HeadSum) -> np.ndarray:
     return np.array(tokens)[:, None]
 
 
-def two_row_candidates(left: HeadSum) -> np.ndarray:
-    return np.array([[z + q, q] for z, q in aimed(left)]).reshape(-1, 2, left.dim)
-
-
-def three_row_candidates(left: HeadSum) -> np.ndarray:
-    return np.array([[z + q, z + q, q] for z, q in aimed(left)]).reshape(-1, 3, left.dim)
+def aimed_candidates(left: HeadSum, copies: int) -> np.ndarray:
+    """So many copies of `z + q` before one q."""
+    return np.array([[*[z + q] * copies, q] for z, q in aimed(left)]).reshape(-1, copies + 1, left.dim)
 
 
 def aimed(left: HeadSum) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pairs `z, q` for each of the loudest heads."""
     rng = np.random.default_rng(0)
-    heads = sorted(map(unfactored, left.heads), key=lambda head: -length(head.v))
+    heads = [Attention(head.W, head.v, key_bias=head.key_bias) for head in left.heads]  # without factors
+    heads.sort(key=lambda head: -length(head.v))
     for head in heads[:MOST_HEADS]:
         yield from aimed_between(head, nearest(head, heads), rng)
 
@@ -57,7 +55,8 @@ def aimed_between(
             keys = [one.W @ q + one.key_bias for one in (head, other)]
             longest = max(map(length, keys))
             if longest > 0:
-                turned = scaled_to_unit(keys[0] - keys[1])
+                turned = keys[0] - keys[1]
+                turned /= length(turned) or 1.0
                 for z in (turned + along, turned - along):
                     yield from ((z * (score / longest), q) for score in SCORE_SIZES)
 
@@ -78,10 +77,6 @@ def nearest(head: Attention, heads: list[Attention]) -> Attention:
     return min(others, key=lambda other: scores_difference(head, other))
 
 
-def unfactored(head: Attention) -> Attention:
-    return Attention(head.W, head.v, key_bias=head.key_bias)
-
-
 def scores_difference(a: Attention, b: Attention) -> float:
     W, key = length(a.W) + length(b.W), length(a.key_bias) + length(b.key_bias)
     return length(a.W - b.W) / (W or 1.0) + length(a.key_bias - b.key_bias) / (key or 1.0)
@@ -90,10 +85,6 @@ def scores_difference(a: Attention, b: Attention) -> float:
 def main_direction(v: np.ndarray) -> np.ndarray:
     """The unit vector along which the columns of `v (d, k)` are longest together; zero for zero."""
     return np.linalg.svd(v, full_matrices=False)[0][:, 0] if np.any(v) else np.zeros(len(v))
-
-
-def scaled_to_unit(x: np.ndarray) -> np.ndarray:
-    return x / (length(x) or 1.0)
 
 
 CLEAR_OF_ROUNDING = 100.0  # times the rounding of the answers
@@ -120,8 +111,8 @@ def separating_input(
     left = difference(first, second, tol)
     if not is_nonzero(left):
         return None
-    for ask in (one_row_candidates, two_row_candidates, three_row_candidates):
-        candidates = ask(left)
+    for copies in range(3):
+        candidates = aimed_candidates(left, copies) if copies else one_row_candidates(left)
         clear = clearness(first.model, second.model, candidates)
         if clear.max(initial=0.0) >= CLEAR_OF_ROUNDING:
             return candidates[clear.argmax()]

@@ -2,10 +2,9 @@
 
 - `head`: the protocol, what fresh queries said about it (`HeldOut`), where a confidence comes from; and one head, with
   bounds that follow from a promise, from the scatter of passes, or for yes and no
-- `heads`: several heads, and one with many outputs: checked, not bounded
-- `network`: a head with a network behind it, which is known (`LearnedTransformer`) or stays a box (`LearnedFront`)
+- `kinds`: several heads, and one with many outputs: checked, not bounded; a head with a network behind it, which is
+  known (`LearnedTransformer`) or stays a box (`LearnedFront`)
 """
 
 from .head import BOUNDS, MEASURED, HeldOut, Learned, LearnedFromSigns, LearnedHead, Predicting, Quiet, Sampled
-from .heads import LearnedCombined, LearnedMultiHead, LearnedVector, Promise
-from .network import LearnedFront, LearnedTransformer
+from .kinds import LearnedCombined, LearnedFront, LearnedMultiHead, LearnedTransformer, LearnedVector, Promise

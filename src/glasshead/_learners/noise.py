@@ -76,13 +76,7 @@ class Repeated:
     """Passes that ask every query `repeats` times. A W of 0 is believed only where `zero` says so."""
 
     def __init__(
-        self,
-        learn: LearnAsPromised,
-        oracle: Oracle,
-        noise: Noise,
-        rng: np.random.Generator,
-        repeats: int,
-        zero: bool,
+        self, learn: LearnAsPromised, oracle: Oracle, noise: Noise, rng: np.random.Generator, repeats: int, zero: bool
     ):
         self.learner, self.oracle, self.noise, self.rng = learn, oracle, noise, rng
         self.repeats, self.zero = repeats, zero

@@ -1,20 +1,18 @@
 """How an answer becomes a score. A scheme asks a meter for scores `a^T W b`; each kind of box has a meter of its own.
 
 `meter`: what a meter is, scores and their errors. `frame`: directions to probe with. `reading`: v, bias and logits from
-answers, and the scale at which they are read best. `value`: real numbers. `sign`: yes and no, with `bits`, bisection,
-and `halfspace`, the plane where answers change. `isolated`: one head of several. `vector`: many numbers per answer.
-`matching`: a head in front of an unknown network.
+answers, and the scale at which they are read best. `value`: real numbers. `sign`: yes and no, by
+`bisection` on either side of the plane where answers change. `isolated_head`: one head of several, `head_sum` all of
+them. `vector`: many numbers per answer. `matching`: a head in front of an unknown network.
 """
 
-from .bits import Unbounded, bisect, exponents, logit_range, outweighs
+from .bisection import Halfspace, Unbounded, find_exponents, find_intervals, logit_range, read_outweighs, value_rounding
 from .frame import NO_FRAME, Frame, cone, orthonormal_frame, squeezed
-from .halfspace import Halfspace, value_rounding
 from .head_sum import DOUBLE, SAFETY, SINGLE, HeadValues, SumOfHeads, ValueSpace, read_head_sum, value_space
 from .isolated_head import SATURATED, IsolatedHead, isolated_meter
 from .matching import (
     Copies,
     Crossings,
-    Matching,
     MatchingMeter,
     OneRow,
     Place,
@@ -23,6 +21,7 @@ from .matching import (
     SignMatchingMeter,
     floor,
     read_answer_noise,
+    read_references,
     slope_step,
 )
 from .meter import Errors, Meter, Scores, one_after_the_other, side_by_side

@@ -55,10 +55,12 @@ def read_rows(oracle: Oracle, bias: np.ndarray, first: np.ndarray) -> np.ndarray
 
 
 def seen_outputs(oracle: Oracle, B: np.ndarray, bias: np.ndarray, least_seen: float = 0.0) -> Readout:
-    """The outputs that tokens reach; where some are fainter than `least` of the loudest, those are left aside."""
+    """The outputs that tokens reach; where some are fainter than `least_seen` of the loudest, those are left aside."""
     _, s, right = svd(B)
-    rounding = OUTPUT_ROUNDINGS * max(B.shape) * oracle.roundoff
-    return Readout(bias, B, right[s > max(rounding, least_seen) * s[0]].T)
+    least = max(OUTPUT_ROUNDINGS * max(B.shape) * oracle.roundoff, least_seen)
+    if least >= 1:
+        raise AccuracyUnreachable("the box's numbers have too few digits to read many scores at once from its outputs")
+    return Readout(bias, B, right[s > least * s[0]].T)
 
 
 TOKEN_ROUNDS = 12

@@ -2,13 +2,12 @@
 
 `attention` one head and what all heads share, `multi_head` their sum (`projections` cuts fused matrices into heads),
 `network` the two-layer ReLU network, `transformer` a head with one behind it, `front_head` a head with a black box
-behind it, `norm` LayerNorm and RMSNorm in front of one, `files` safetensors.
+behind it and LayerNorm or RMSNorm before it, `files` safetensors.
 """
 
 from .attention import Attention, Head, stripped_of_bias, with_values
 from .files import Model, load, save
-from .front_head import Behind, FrontHead
+from .front_head import Behind, FrontHead, Norm
 from .multi_head import MultiHead
 from .network import Network
-from .norm import Norm
 from .transformer import Transformer

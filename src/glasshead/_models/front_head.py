@@ -1,13 +1,15 @@
-"""`gh.FrontHead`: a head in front of a network that stays a black box.
+"""`gh.FrontHead`: a head in front of a network that stays a black box, and `gh.Norm`, which may come before the head.
 
 To answer a sequence it asks the box a shorter one with the same attention output: copies of one token `q + c u` before
-the last token q, with `c sigma(c s + log copies) = 1`, where u is the way from q to the output and s its score.
+the last token q, with `c sigma(c s + log copies) = 1`, where u is the way from q to the output and s its score. A
+normalisation of tokens has a way back: every token inside a ball is some token's normalisation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -15,7 +17,36 @@ from scipy.special import expit
 from .._types import ArrayLike, Float
 from .._validate import as_real
 from .attention import Head, scores_from
-from .norm import Norm
+
+
+@dataclass(frozen=True)
+class Norm:
+    """LayerNorm (`kind="layer"`) or RMSNorm (`kind="rms"`) with the given eps, without gains and shifts.
+
+    >>> gh.Norm("layer", 1e-5)(np.array([1.0, 3.0])).round(3).tolist()
+    [-1.0, 1.0]
+    """
+
+    kind: str
+    eps: float
+
+    kinds: ClassVar[tuple[str, ...]] = ("layer", "rms")
+
+    def __post_init__(self) -> None:
+        if self.kind not in self.kinds or not self.eps > 0:
+            raise ValueError(f"expected a kind from {self.kinds} and eps > 0, got {self.kind!r}, {self.eps!r}")
+
+    def centred(self, X: np.ndarray) -> np.ndarray:
+        return X - X.mean(axis=-1, keepdims=True) if self.kind == "layer" else X
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        X = self.centred(X)
+        return X / np.sqrt(np.mean(X**2, axis=-1, keepdims=True) + self.eps)
+
+    def token(self, Z: np.ndarray) -> np.ndarray:
+        """Tokens with `norm(token(Z)) = Z`. Any Z works that is shorter than sqrt(d), and centred for "layer"."""
+        return Z * np.sqrt(self.eps / (1 - np.mean(Z**2, axis=-1, keepdims=True)))
+
 
 Behind = Callable[[np.ndarray], np.ndarray]
 
@@ -109,10 +140,7 @@ class FrontHead(Head):
         norms = [Norm(kind, float(tensors[name])) for kind in Norm.kinds if (name := f"{kind}_norm_eps") in tensors]
         head = cls.__new__(cls)
         head._set(
-            **scores_from(tensors),
-            behind=behind,
-            residual=bool(tensors["residual"]),
-            norm=norms[0] if norms else None,
+            **scores_from(tensors), behind=behind, residual=bool(tensors["residual"]), norm=norms[0] if norms else None
         )
         return head
 

@@ -177,17 +177,20 @@ class ValueOracle(BoxOracle):
 
     def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
         expected = (len(X), *self._outputs) if self._outputs is not None else None
-        if answers.ndim not in (1, 2) or len(answers) != len(X) or (expected and answers.shape != expected):
-            want = expected or f"({len(X)},) or ({len(X)}, k)"
+        wrong = answers.ndim not in (1, 2) or len(answers) != len(X) or answers.shape[1:] == (0,)
+        if wrong or (expected and answers.shape != expected):
+            want = expected or f"({len(X)},) or ({len(X)}, k) with k >= 1"
             raise OracleError(f"expected answers of shape {want}, one per sequence, got {answers.shape}", X[0])
         if answers.dtype.kind not in "fiu":
             hint = "; for yes/no answers use gh.SignOracle" if answers.dtype.kind == "b" else ""
             raise OracleError(f"expected real numbers as answers, got dtype {answers.dtype}{hint}", X[0])
         if len(X):
             self._outputs = answers.shape[1:]
-        self._check_finite(answers, X)
+        with np.errstate(over="ignore"):  # of wider formats than float64
+            numbers = answers.astype(np.float64, copy=False)
+        self._check_finite(numbers, X)
         self._precision.see(answers)
-        return answers.astype(np.float64, copy=False)
+        return numbers
 
 
 MOST_FLIPS = 0.25  # beyond this an answer has to be bought with some forty others

@@ -9,26 +9,50 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .._errors import BudgetExceeded
+from .._errors import BudgetExceeded, GlassheadError, OracleError
 from .base import Oracle, Wrapper
 
 
 class Counted(Wrapper):
     """Counts what is asked through it, whatever the inner oracle counts: where a recovery begins.
 
-    It keeps the stage as well, which the box of a user need not know.
+    It keeps the stage as well, which the box of a user need not know. The box runs under the rules for floating-point
+    warnings that hold where this was made; whatever it raises, and answers that are no finite numbers, are an
+    `OracleError`, also from an oracle that checks nothing itself. `largest` is the largest answer so far.
     """
 
     queries = 0
     stage = ""
+    largest = 0.0
+
+    def __init__(self, inner: Oracle):
+        super().__init__(inner)
+        self._rules = np.geterr()
 
     @property
     def box(self) -> Oracle:
         return self.inner
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
+        if not np.isfinite([X.min(initial=0.0), X.max(initial=0.0)]).all():
+            raise FloatingPointError("a token to be sent is not finite")
         self.queries += len(X)
-        return self.inner(X)
+        try:
+            with np.errstate(**self._rules):
+                answers = np.asarray(self.inner(X))
+        except GlassheadError:
+            raise
+        except Exception as error:
+            raise OracleError(f"the oracle raised {type(error).__name__}: {error}", X[0] if len(X) else None) from error
+        fits = answers.ndim in (1, 2) and len(answers) == len(X) and answers.shape[1:] != (0,)
+        if not fits or answers.dtype.kind not in "bfiu":
+            got = f"dtype {answers.dtype} and shape {answers.shape}"
+            raise OracleError(f"expected a real number, or several, for each of {len(X)} sequences, got {got}")
+        if not np.isfinite(answers).all():
+            raise OracleError("expected finite answers, got NaN or infinity")
+        if answers.dtype.kind != "b":
+            self.largest = float(max(self.largest, answers.max(initial=0), -answers.min(initial=0)))
+        return answers
 
 
 class Budgeted(Wrapper):
@@ -51,10 +75,11 @@ class Budgeted(Wrapper):
 
 
 class Watched(Wrapper):
-    """Reports `(done, planned, what)` after every request."""
+    """Reports `(done, planned, what)` after every request; what the report raises is kept as `raised`, and raised."""
 
     def __init__(self, inner: Oracle, planned: int, report: Callable[[int, int, str], None]):
         super().__init__(inner)
+        self.raised: Exception | None = None
         self.planned = planned
         self._report = report
         self._start = inner.queries
@@ -62,7 +87,11 @@ class Watched(Wrapper):
     def __call__(self, X: np.ndarray) -> np.ndarray:
         answers = self.inner(X)
         done = self.queries - self._start
-        self._report(done, max(self.planned, done), self.stage)
+        try:
+            self._report(done, max(self.planned, done), self.stage)
+        except Exception as error:
+            self.raised = error
+            raise
         return answers
 
 

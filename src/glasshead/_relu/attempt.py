@@ -1,20 +1,27 @@
-"""One circle's worth of learning: kinks, gradients between them, repairs, neurons, a check of the result."""
+"""One circle's worth of learning: kinks, gradients between them, repairs, neurons, a check of the result.
+
+Badly known gradients are made good by least squares on random points far from every hyperplane: with the side of every
+hyperplane known, the function is linear in the gradients, and far points know nothing of narrow arcs, so that what a
+short step could not measure is determined there as well as anything else. Sides are read off the present gradients, and
+the solution is repeated until they no longer change.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse.linalg import LinearOperator, lsqr
 
 from .._errors import Evidence
-from .arcs import Pieces, find_arcs
+from .._types import Float
 from .check import AllLengths, Check, read_all_lengths, read_fresh_points
 from .circle import Kinks, find_kinks
-from .gradients import Gradients
-from .homogeneous import HalfCircle, Homogeneous, Lifted
+from .gradients import Gradients, Pieces, find_arcs
+from .homogeneous import FLOATS_AT_ONCE, HalfCircle, Homogeneous, Lifted
 from .neurons import Neurons, ReluNetwork, to_neurons
-from .noise import AnswerNoise
-from .repair import repair, worst_arcs
+from .scale import AnswerNoise
 from .tolerances import (
     ACCEPTED,
     ACCEPTED_NOISES,
@@ -24,7 +31,101 @@ from .tolerances import (
     GOAL,
     GROSS,
     LARGEST_RESIDUAL,
+    LSQR_ANSWERS,
+    LSQR_MATRIX,
 )
+
+REPAIRED_SHARE = 0.15  # of the arcs at most, where answers are exact: the rest is good enough
+EQUATIONS, NOISY_EQUATIONS = 1.25, 2.0  # per unknown
+REPAIR_ROUNDS, NOISY_ROUNDS = 2, 25
+STALLED_SHARE, STALLED_ROUNDS = 0.75, 2  # a misfit that shrinks by less, this many rounds running, does not converge
+ITERATIONS = 200
+DENSE_UNKNOWNS = 3000  # unknowns; beyond that only the iterative solution fits
+
+
+def worst_arcs(errors: Float[np.ndarray, "n"], goal: float, noise: AnswerNoise) -> np.ndarray:
+    """The fewest arcs without which the errors of the gradients add up to less than the goal."""
+    order = np.argsort(-errors)
+    left = np.sqrt(np.cumsum(errors[order][::-1] ** 2)[::-1])
+    share = round(REPAIRED_SHARE * len(errors)) if noise.exact else len(errors)
+    return order[: max(1, min(int(np.count_nonzero(left > goal)), share))]
+
+
+def read_repaired(
+    g: Homogeneous,
+    pieces: Pieces,
+    errors: Float[np.ndarray, "n"],
+    arcs: np.ndarray,
+    noise: AnswerNoise,
+    rng: np.random.Generator,
+) -> Pieces:
+    """Correct the gradients of the given arcs, each in proportion to its error."""
+    X = far_points(g, pieces, int((EQUATIONS if noise.exact else NOISY_EQUATIONS) * len(arcs) * g.dim) + 8, rng)
+    answers = g(X)
+    solve = solve_dense if not noise.exact and len(arcs) * g.dim <= DENSE_UNKNOWNS else solve_iteratively
+    best, least, waited = pieces, np.inf, 0
+    for _ in range(REPAIR_ROUNDS if noise.exact else NOISY_ROUNDS):
+        weights = pieces.weights(X)
+        off = answers - np.einsum("ni,ni->n", weights, X @ pieces.gradients.T)
+        size = float(np.sqrt(np.mean(off**2)))
+        waited = 0 if size < STALLED_SHARE * least else waited + 1
+        if size < least:
+            best, least = pieces, size
+        if waited > STALLED_ROUNDS or size <= noise.level:
+            break
+        gradients = pieces.gradients.copy()
+        gradients[arcs] += solve(X, weights[:, arcs] * errors[arcs], off, noise.level) * errors[arcs, None]
+        pieces = Pieces(gradients, pieces.bends)
+    return pieces if noise.exact else best
+
+
+class GradientSystem(LinearOperator):
+    """From changes of gradients to changes of answers, without the matrix."""
+
+    def __init__(self, X: np.ndarray, weights: np.ndarray):
+        self.X, self.weights, self.gradients = X, weights, (weights.shape[1], X.shape[1])
+        super().__init__(np.dtype(float), (len(X), weights.shape[1] * X.shape[1]))
+
+    def _matvec(self, x):
+        return np.einsum("ni,ni->n", self.weights, self.X @ x.reshape(self.gradients).T)
+
+    def _rmatvec(self, x):
+        return ((self.weights * x.reshape(-1, 1)).T @ self.X).ravel()
+
+
+def solve_iteratively(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float) -> np.ndarray:
+    shape = (weights.shape[1], X.shape[1])
+    settings = {"damp": damp, "atol": LSQR_MATRIX, "btol": LSQR_ANSWERS, "iter_lim": ITERATIONS}
+    return lsqr(GradientSystem(X, weights), off, **settings)[0].reshape(shape)
+
+
+def solve_dense(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float) -> np.ndarray:
+    shape = (weights.shape[1], X.shape[1])
+    unknowns = shape[0] * shape[1]
+    normal, right = damp**2 * np.eye(unknowns), np.zeros(unknowns)
+    rows = max(1, FLOATS_AT_ONCE // unknowns)
+    for start in range(0, len(X), rows):
+        part = slice(start, start + rows)
+        M = (weights[part, :, None] * X[part, None, :]).reshape(-1, unknowns)
+        normal += M.T @ M
+        right += M.T @ off[part]
+    try:
+        return cho_solve(cho_factor(normal, overwrite_a=True), right).reshape(shape)
+    except np.linalg.LinAlgError:  # the damping is below the rounding of the normal equations
+        return solve_iteratively(X, weights, off, damp)
+
+
+def far_points(g: Homogeneous, pieces: Pieces, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n D"]:
+    """Of twice as many random points, those farthest from the hyperplane nearest to them."""
+    X = g.points(2 * n, rng)
+    jumps = pieces.jumps
+    normals = jumps / np.maximum(np.linalg.norm(jumps, axis=1, keepdims=True), 1e-300)
+    rows = max(1, FLOATS_AT_ONCE // len(jumps))
+    margin = np.concatenate(
+        [np.abs(X[start : start + rows] @ normals.T).min(axis=1) for start in range(0, len(X), rows)]
+    )
+    return X[np.sort(np.argsort(-margin)[:n])]
+
 
 AUDITS = 3
 REPAIRS = 3
@@ -54,7 +155,7 @@ class Attempt:
     def succeeded(self) -> bool:
         return self.fits and self.scales is not None and bool(self.scales.unexplained.max() <= self.tolerance)
 
-    def everywhere(self, noise: AnswerNoise, rng: np.random.Generator) -> Attempt:
+    def check_everywhere(self, noise: AnswerNoise, rng: np.random.Generator) -> Attempt:
         """This attempt, checked at all lengths of input if it passed the check at points like those learned from."""
         if not self.fits:
             return self
@@ -87,26 +188,27 @@ def learn_from_circle(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
         g.note(kinks.at)
     noise = kinks.samples.noise
     gradients = Gradients(g, circle, find_arcs(g, circle, kinks), rng)
+    gradients.read(np.ones(gradients.out.shape, bool))
     g.box.known["unchecked"] = to_neurons(gradients.pieces(), isinstance(g, Lifted), 0.0, choose=False).network(g, None)
     check = read_fresh_points(g, circle, noise.exact, rng)
-    check = audit(g, circle, gradients, check, noise, rng)
+    check = check_crossings(g, circle, gradients, check, noise, rng)
     typical = float(np.sqrt(np.mean(kinks.samples.y**2)))
-    pieces, errors, check = mend(g, circle, gradients, check, noise, typical, rng)
+    pieces, errors, check = read_mended(g, circle, gradients, check, noise, typical, rng)
     return conclude(g, pieces, errors, check, noise)
 
 
-def audit(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: AnswerNoise, rng) -> Check:
+def check_crossings(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: AnswerNoise, rng) -> Check:
     """Look for steps that crossed a hyperplane unseen, as long as the error is larger than rounding explains."""
     for _ in range(AUDITS if noise.exact else 0):
         if gradients.out[1:].size == 0 or check.residual(gradients.pieces()) <= GROSS:
             break  # nothing out of the plane to be wrong, or nothing wrong
-        if gradients.audit(noise.level, rng) == 0:
+        if gradients.check_arcs(noise.level, rng) == 0:
             break
         check = read_fresh_points(g, circle, noise.exact, rng)
     return check
 
 
-def mend(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: AnswerNoise, typical: float, rng):
+def read_mended(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: AnswerNoise, typical: float, rng):
     """Repair the gradients whose errors are predicted to matter, and more of them while the check says so."""
     pieces, errors = gradients.pieces(), noise.level / gradients.shortest()
     goal = max(GOAL * typical, noise.level)
@@ -117,7 +219,7 @@ def mend(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: Answe
         if not wanted or residual > hopeless or len(pieces.bends) == 0:
             break
         arcs = worst_arcs(errors, goal / 2, noise)
-        pieces = repair(g, pieces, errors, arcs, noise, rng)
+        pieces = read_repaired(g, pieces, errors, arcs, noise, rng)
         errors[arcs] = noise.level * np.sqrt(g.dim)
         check = read_fresh_points(g, circle, noise.exact, rng)
     return pieces, errors, check

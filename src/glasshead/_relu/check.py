@@ -16,7 +16,7 @@ from .._errors import Evidence
 from .._types import Float
 from .homogeneous import HalfCircle, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
-from .noise import GAIN, NOISE_CAUTION, THIRD, AnswerNoise
+from .scale import GAIN, NOISE_CAUTION, THIRD, AnswerNoise
 from .tolerances import CANCELLED, DEPENDENT_NORMALS, EXCUSED, NOISE_STRETCH
 
 FRESH_POINTS = 4  # a third of the points lie on the circle, where a missed kink would show

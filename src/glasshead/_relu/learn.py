@@ -18,8 +18,7 @@ from .._validate import positive, whole
 from .attempt import Attempt, Unresolved, learn_from_circle, learn_from_line
 from .homogeneous import CountedBox, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
-from .noise import MANY_STRETCHES, AnswerNoise, read_answer_noise
-from .scale import find_view
+from .scale import MANY_STRETCHES, AnswerNoise, find_view, read_answer_noise
 
 MOST_CIRCLES, MOST_NOISY_CIRCLES = 6, 16
 PICKY = 3  # circles on which two kinks too close for the noise are reason enough to take another circle
@@ -86,7 +85,7 @@ def learn_homogeneous(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
         picky = noise.exact and circle < PICKY
         try:
             outcome = learn_from_circle(g, noise, rng, picky) if g.dim > 1 else learn_from_line(g, noise, rng)
-            outcome = outcome.everywhere(noise, rng)
+            outcome = outcome.check_everywhere(noise, rng)
             if outcome.succeeded:
                 return outcome.network()
             failed.append(outcome)

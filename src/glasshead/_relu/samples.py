@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .noise import AnswerNoise
+from .scale import AnswerNoise
 
 COMPANION_SHARE = 0.35  # two samples make a line for a gap that is at least this much wider than they are apart
 LONGEST_LINE = 2.0  # radians between the two ends of a line

@@ -7,9 +7,7 @@ it is used. Here are the numbers that are not: relative to the quantity that the
 from __future__ import annotations
 
 # Reading
-NOISE_STRETCH = (
-    3e-5  # of a point's length: four points this far apart tell noise; a kink lies between them about as rarely
-)
+NOISE_STRETCH = 3e-5  # of a point's length: four points this far apart tell noise; a kink is between them as rarely
 EXACT_ANSWERS = 1e-12  # of the largest answer: a level up to this is double precision, or as good
 NARROWEST = 1e-11  # radians: double precision cannot tell kinks closer than this apart
 NEAREST_TO_CROSSING = 1e-6  # of the shorter line: nothing is asked closer to a crossing than that

@@ -81,9 +81,7 @@ def read_seen(meter: Meter, W_norm: float, b: np.ndarray, keys: np.ndarray, mix:
 
 KNOWN_EACH = 64  # columns known for each that is begun at once: so many are tested one by one for adding anything,
 KNOWN_EACH_IN_ROUNDS = 1  # or as many again are begun, where one column takes as many rounds as many do
-BEGUN_SHARE = (
-    6  # at most one in so many columns is begun at once: what is begun in vain then stays near a tenth of the rest
-)
+BEGUN_SHARE = 6  # one in so many columns at most is begun at once: what is begun in vain is about a tenth of the rest
 
 
 def low_rank(

@@ -6,15 +6,14 @@
 
 A box is any callable that takes `(B, N, d)` and returns `(B,)` or `(B, k)`. They combine in any order.
 
-Adding one: subclass `Defence` (its docstring has one in six lines), in `_digits` if it rounds, in `_noise` if it is
-random, and export it here.
+Adding one: subclass `Defence` (its docstring has one in six lines) in `_answers`, and export it here.
 """
 
+from ._answers import bfloat16 as bfloat16
+from ._answers import flipped as flipped
+from ._answers import gaussian as gaussian
+from ._answers import half as half
+from ._answers import noisy as noisy
+from ._answers import rounded as rounded
 from ._defence import Defence as Defence
 from ._defence import clipped as clipped
-from ._digits import bfloat16 as bfloat16
-from ._digits import half as half
-from ._digits import rounded as rounded
-from ._noise import flipped as flipped
-from ._noise import gaussian as gaussian
-from ._noise import noisy as noisy

@@ -9,7 +9,7 @@ from .._oracles import Oracle, as_oracle
 from .._types import Float
 from .._validate import positive, whole
 from ._blockdiag import blocks_and_kernel
-from ._reading import read_v
+from .theorem_4_1 import read_v
 
 
 def read_hessian_at_zero(oracle: Oracle, q: np.ndarray, v: np.ndarray, step: float) -> Float[np.ndarray, "d d"]:

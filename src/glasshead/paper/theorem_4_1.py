@@ -1,15 +1,19 @@
-"""Theorem 4.1: one head, exactly, with d one-row and d^2 two-row value queries."""
+"""Theorem 4.1: one head, exactly, with d one-row and d^2 two-row value queries.
+
+Other proofs of the paper read v and scores in the same two ways.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import logit
 
+from .._errors import NotIdentifiable
 from .._limits import information_limit
 from .._linalg import numerical_rank
 from .._models import Attention
-from .._oracles import as_oracle
+from .._oracles import Oracle, as_oracle
 from .._recovery import Recovery
-from ._reading import read_unit_scores, read_v
 
 PROBE_KINDS = ("basis", "gaussian")
 
@@ -52,3 +56,20 @@ def basis_probes(v: np.ndarray) -> np.ndarray:
     probes = np.eye(len(v))
     probes[v == 0, np.argmax(np.abs(v))] = 1.0
     return probes
+
+
+def read_v(oracle: Oracle) -> np.ndarray:
+    """`v_i = f([e_i])`: d queries."""
+    v = np.asarray(oracle(np.eye(oracle.dim)[:, None]))
+    if v.ndim != 1:
+        raise ValueError(f"expected a box with one number per answer, as in the paper, got {v.shape[1]}")
+    if not v.any():
+        raise NotIdentifiable("v = 0: the box answers 0 to everything whatever W is, so no learner could read W")
+    return v
+
+
+def read_unit_scores(oracle: Oracle, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """`a . W b` for the rows of `A` and `B`: the softmax over `[a + b ; b]` is `sigma(a . W b)`."""
+    alpha = (oracle(np.stack([A + B, B], axis=1)) - B @ v) / (A @ v)
+    # A saturated or rounded weight is taken as the nearest one a sigmoid can have.
+    return logit(np.clip(alpha, np.finfo(float).tiny, 1 - 2.0**-53))

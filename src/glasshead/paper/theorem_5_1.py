@@ -11,7 +11,7 @@ from .._models import Attention
 from .._oracles import as_oracle
 from .._recovery import Recovery
 from .._validate import whole
-from ._reading import read_unit_scores, read_v
+from .theorem_4_1 import read_unit_scores, read_v
 
 ITERATION_LEFTOVER = 1e-5  # singular values below this part of the largest are what an iteration leaves, not rank
 

@@ -13,8 +13,8 @@ from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Oracle, as_oracle
 from .._recovery import Recovery
-from ._reading import read_v
 from .lemma_a_1 import TAU_CLIP, clipped_logit
+from .theorem_4_1 import read_v
 from .tolerance import MARGIN_CONSTANT, accuracy_for, check_assumptions
 
 

@@ -1,7 +1,7 @@
 """Solvers for measurements in hand: W from triples with `a_k^T W b_k = t_k`, with a report that can be checked.
 
-`_nuclear_norm` (by `_douglas_rachford`) and `_fixed_rank` (by `_gauss_newton`) are the two solvers; `_measurements`
-what goes in, `_result` what comes out, `_factors` the matrices of low rank in between.
+`_nuclear_norm` (by `_douglas_rachford`) and `_fixed_rank` (by Gauss-Newton) are the two solvers; `_measurements` what
+goes in, `_result` what comes out, `_factors` the matrices of low rank in between.
 """
 
 from ._fixed_rank import fixed_rank as fixed_rank

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from .._types import Float
 from ._douglas_rachford import DouglasRachford, Iterate
 from ._factors import Factors, Tangent, least_norm, svd_factors
-from ._gauss_newton import gauss_newton
+from ._fixed_rank import gauss_newton
 from ._measurements import Constraints, Point, Rows, as_measurements, check_settings, degrees_of_freedom
 from ._result import Certificate, Sensed, zero
 

@@ -15,7 +15,7 @@ from ..._learned import LearnedFront
 from ..._limits import BITS, MOST, Goal
 from ..._meters import Crossings, Place, SignMatchingMeter, cone, orthonormal_frame
 from ..._oracles import Oracle, Voting
-from .front import read_front
+from .values import read_front
 
 LENGTH_STRIDE, LENGTH_STRIDES = 4.0, 8
 TOKENS_PER_LENGTH = 32  # asked about at each length

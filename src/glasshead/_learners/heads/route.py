@@ -14,11 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._checks import (
-    check_heads_everywhere,
-    check_sum_laws,
-    read_largest_change,
-)
+from ..._checks import check_heads_everywhere, check_sum_laws, read_largest_change
 from ..._errors import (
     ASKED_AGAIN,
     AccuracyUnreachable,

@@ -6,6 +6,8 @@ answered alike; a third one, with three copies, must change where the score foun
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import expit
 
@@ -13,7 +15,7 @@ from ..._oracles import Oracle
 from ..._types import Float
 from .curve import Copies, derivative
 from .match import Matched
-from .ruler import Ruler
+from .meter import MatchingMeter, Ruler
 
 RUNGS_AHEAD = 2.0 ** np.arange(-3.0, 5.0)  # of the distance expected: where to look for a change
 THIRD_COPY = 0.01  # how near to the place predicted a sequence with three copies must change
@@ -149,3 +151,24 @@ class Crossings(Ruler):
 
 def row_lengths(x: np.ndarray) -> np.ndarray:
     return np.maximum(np.linalg.norm(x, axis=-1), 1e-300)
+
+
+EARLIER_ERRORS = 8.0  # times the errors of new scores: what those of earlier columns, combined, may look like
+
+
+@dataclass(frozen=True)
+class SignMatchingMeter(MatchingMeter):
+    """A `MatchingMeter` that sees only directions with a part along `ruler.normal`, as others see only along v."""
+
+    ruler: Crossings
+
+    @property
+    def axis(self) -> Float[np.ndarray, " d"]:
+        return self.ruler.normal
+
+    def likely(self, noise: float) -> float:
+        return EARLIER_ERRORS * noise
+
+    def no_longer_than(self, score: float) -> SignMatchingMeter:
+        """The length of a probe follows from where answers change."""
+        return self

@@ -13,7 +13,7 @@ import numpy as np
 from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, NotIdentifiable, TargetMismatch
 from ..._types import Float
 from .match import Matched
-from .ruler import Ruler
+from .meter import Ruler
 
 
 @dataclass(frozen=True)
@@ -178,6 +178,5 @@ class PlacePilots:
             "none at any length",
         )
         return TargetMismatch(
-            f"{NOT_FRONT_HEAD}, {OR_NOISY}; for answers in steps, such as labels, use gh.SignOracle",
-            evidence,
+            f"{NOT_FRONT_HEAD}, {OR_NOISY}; for answers in steps, such as labels, use gh.SignOracle", evidence
         )

@@ -10,8 +10,7 @@ from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedCombined, LearnedMultiHead, Promise
 from ...._models import MultiHead, with_values
 from ...._oracles import Oracle, Recorded
-from .outputs import OutputSizes, combined, generic_weights, promise_for_each, read_sizes
-from .values import ValueMaps, read_value_maps
+from .values import OutputSizes, ValueMaps, combined, generic_weights, promise_for_each, read_sizes, read_value_maps
 
 LearnSum = Callable[..., LearnedMultiHead]
 

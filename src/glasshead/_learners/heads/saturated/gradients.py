@@ -153,11 +153,9 @@ def read_arc_point(circle: KeyCircle, arc: Arc) -> CellPoint:
     """The middle of the arc; asked for where the piece, known by two points close together, says too little."""
     z = circle.points(np.array([arc.angle]))
     y, growth = arc.piece.at(arc.angle)
-    return (
-        CellPoint(z[0], y, growth, arc.half)
-        if growth < 3
-        else CellPoint(z[0], float(circle.saturated(z)[1][0]), 1.0, arc.half)
-    )
+    if growth >= 3:
+        y, growth = float(circle.saturated(z)[1][0]), 1.0
+    return CellPoint(z[0], y, growth, arc.half)
 
 
 def find_linear_step(saturated: Saturated, point: CellPoint, step: float, rng: np.random.Generator) -> float:

@@ -17,17 +17,12 @@ from ...._errors import NotConverged
 from ...._linalg import random_rotation
 from ...._types import Float
 from .even import EvenPart
-from .levenberg import levenberg
-from .pairs import Pairs
+from .pairs import Pairs, levenberg
 from .tolerances import ANSWER_ERRORS, IN_SPAN, LARGEST_GATE, PROPORTIONAL, SMALLEST_COLUMN, SOLVED
 
 HYPERPLANE_TRIES = 4000
 OFF_SCORE = 8.0  # the score of the others: what is left of them is known well enough
 FARTHEST_POINT = 1e4  # the longest such point, over the length at which the head's score would be 1
-
-
-def hyperplane_points(pairs: Pairs, reach: float, rng: np.random.Generator) -> Float[np.ndarray, "H d"]:
-    return np.array([hyperplane_point(pairs, h, reach, rng) for h in range(len(pairs))])
 
 
 def hyperplane_point(pairs: Pairs, h: int, reach: float, rng: np.random.Generator) -> Float[np.ndarray, " d"]:
@@ -131,9 +126,8 @@ class ColumnReader:
     def __init__(self, even: EvenPart, pairs: Pairs, rng: np.random.Generator, rank: int | None):
         self.even, self.pairs, self.rng, self.rank = even, pairs, rng, rank
         self.reach = even.box.oracle.reach / 4
-        self.prediction = Prediction(
-            even, pairs, hyperplane_points(pairs, self.reach, rng), [np.eye(even.box.dim)] * len(pairs)
-        )
+        points = np.array([hyperplane_point(pairs, h, self.reach, rng) for h in range(len(pairs))])
+        self.prediction = Prediction(even, pairs, points, [np.eye(even.box.dim)] * len(pairs))
         self.size = float(np.linalg.norm(even.q))  # of the step to another query token
         self.found: list[np.ndarray] = []  # W_h times each direction asked, (H, d)
 

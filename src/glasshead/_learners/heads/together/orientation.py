@@ -85,9 +85,8 @@ def predicted_answers(
 ) -> np.ndarray:
     """What three tokens should be answered: all values as if by the mean, and what each head makes of its own."""
     own = (expit(Z @ pairs.K.T + np.log(TOKEN_COPIES)) - MEAN_WEIGHT) * (Z @ pairs.V.T)
-    return (
-        MEAN_WEIGHT * Z @ even.box.total + own.sum(axis=1) + (opposite_weights(pairs, Z) * (Z @ negative.T)).sum(axis=1)
-    )
+    opposite = opposite_weights(pairs, Z) * (Z @ negative.T)
+    return MEAN_WEIGHT * Z @ even.box.total + own.sum(axis=1) + opposite.sum(axis=1)
 
 
 def check_orientation(

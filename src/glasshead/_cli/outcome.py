@@ -1,21 +1,67 @@
-"""From an exception to what the user reads, on stderr or as JSON, and to the exit code."""
+"""What a command says in the end: the recovery on the screen, or an error, on stderr or as JSON, with its exit code."""
 
 from __future__ import annotations
 
 import re
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 from rich.padding import Padding
+from rich.panel import Panel
 from rich.text import Text
 
 from .._errors import BudgetExceeded, GlassheadError, NotConverged, NotIdentifiable, OracleError, TargetMismatch
+from .._oracles import Oracle
+from .._plan import plan
+from .._recovery import Recovery
 from .options import BAD_INPUT, INTERRUPTED
-from .screen import console, print_json, rows
+from .screen import console, number, print_json, rows
+
+
+def show_recovery(found: Recovery, distance: float | None, folder: Path | None) -> None:
+    values = "" if found.bound_v is None else f", ||dv|| <= {number(found.bound_v)}"
+    bounds = f"||dW||_F <= {number(found.bound)}{values}, confidence {found.confidence:g}"
+    summary = rows(
+        ("model", str(found.model)),
+        ("queries", f"{found.queries:,} = {found.overhead:.4g} x the information limit of {found.limit:,}"),
+        ("rank", str(found.rank)),
+        ("proven" if found.confidence == 1 else "bounds", None if found.bound is None else bounds),
+        ("held out", number(found.residual)),
+        ("distance", None if distance is None else f"{number(distance)} from the target file"),
+        ("why", found.reason),
+    )
+    screen = console()
+    screen.print(Panel(summary, title=f"[bold green]recovered[/] {found.family}", title_align="left", expand=False))
+    if folder is not None:
+        screen.print(f"[green]saved[/] {folder}", soft_wrap=True)
+
+
+@contextmanager
+def advice(oracle: Oracle) -> Iterator[None]:
+    """Errors that pass through get a note, which is printed after their message."""
+    try:
+        yield
+    except BudgetExceeded as error:
+        enough = plan(oracle.dim, biases=True, answers=oracle.answers)
+        error.add_note(f"--budget {enough} is enough for dimension {oracle.dim}, biases included")
+        raise
+    except TargetMismatch as error:
+        if oracle.answers == "value" and oracle.tolerance == oracle.rtol == 0 and "tolerance" not in str(error):
+            error.add_note("If the box rounds its answers or adds noise, say how much with --tolerance")
+        raise
+    except OracleError as error:
+        if error.__cause__ is not None:
+            error.add_note(f"Its tokens have length {oracle.dim}: is that what it expects?")
+        raise
+    except SystemExit as error:
+        raise OracleError(f"the box called sys.exit({error.code})") from error
+
 
 # typer's own exceptions, whether it carries a click of its own or uses the real one.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # type: ignore[assignment]

@@ -1,20 +1,102 @@
-"""Bisection side by side: every unknown asks one yes-or-no question per round, all of them in one batch.
+"""Scores from yes and no: the plane on which a box changes its answer, and bisection, side by side.
 
-A score is compared with a threshold by two tokens, `[rho u + kappa q ; kappa q]`: their lengths set the logit at which
-the answer changes its sign, and how well they do is what an answer proves.
+Yes and no tell on which side of the plane `x.v + bias = 0` the mean of two tokens lies, so a direction along the plane
+shows nothing: it is measured as the sum of two that lie clearly on a side of it. A score is compared with a threshold
+by two tokens, `[rho u + kappa q ; kappa q]`: their lengths set the logit at which the answer changes its sign, and how
+well they do is what an answer proves. Every unknown asks one question per round, all of them in one batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from .._oracles import Oracle
 from .._types import Float
-from .halfspace import Halfspace, value_rounding
+from .frame import key_pairs
 
-# `above(which, thresholds)`: is each of the unknowns with these indices above its threshold?
+
+@dataclass(frozen=True)
+class Halfspace:
+    """`v` of norm 1 within `error`; an origin on the plane, `shift` away from zero, up to `offset`."""
+
+    v: np.ndarray
+    error: float
+    origin: np.ndarray
+    offset: float = 0.0
+
+    @property
+    def shift(self) -> float:
+        return float(np.linalg.norm(self.origin))
+
+    @property
+    def bias(self) -> float:
+        return 0.0 - float(self.origin @ self.v)
+
+    @property
+    def bias_error(self) -> float:
+        return self.offset + self.shift * self.error
+
+    def value_error(self, oracle: Oracle, length: np.ndarray | float) -> np.ndarray | float:
+        """By how much the box's `x.v + bias` may be off for tokens of this length, as seen from the origin."""
+        return self.offset + value_rounding(oracle, length + 2 * self.shift)
+
+
+def value_rounding(oracle: Oracle, length: np.ndarray | float) -> np.ndarray | float:
+    """How far a dot product of that length with v may be off, once in the box and once in our own arithmetic."""
+    return 2 * (oracle.dim + 8) * oracle.roundoff * length
+
+
+FAINT_SIDE = 2.0**-6  # of 1/sqrt(d): directions that lean less than this to a side of the plane are measured as two
+
+
+@dataclass(frozen=True)
+class Sums:
+    """An `(m, n)` block of scores: entry `at` is a sum of `weight` times the score of `keys[k]` with `queries[q]`."""
+
+    shape: tuple[int, int]
+    at: tuple[np.ndarray, np.ndarray]
+    weight: np.ndarray
+    keys: np.ndarray
+    queries: np.ndarray
+    k: np.ndarray
+    q: np.ndarray
+
+    def add(self, score: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The sums, and how far each may be off."""
+        t, halfwidth = np.zeros((2, *self.shape))
+        np.add.at(t, self.at, self.weight * score)
+        np.add.at(halfwidth, self.at, np.abs(self.weight) * error)
+        return t, halfwidth
+
+
+def sums(v: Float[np.ndarray, " d"], B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Sums:
+    """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
+    (m, d), n = B.shape, A.shape[-2]
+    keys, of_key = on_clear_sides(v, A.reshape(-1, d))
+    queries, of_query = on_clear_sides(v, B)
+    row = np.arange(n) + (n if A.ndim == 3 else 0) * np.arange(m)[:, None]
+    weight = of_key[row][..., None] * of_query[:, None, None, :]
+    i, j, a, b = np.nonzero(weight)
+    return Sums(
+        (m, n), (i, j), weight[i, j, a, b], keys.reshape(-1, d), queries.reshape(-1, d), 2 * row[i, j] + a, 2 * i + b
+    )
+
+
+def on_clear_sides(v: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each direction as a sum of one or two that lie clearly on a side of the plane, and the weights of the sum."""
+    sides = np.abs(directions @ v) * np.sqrt(len(v))
+    faint = np.flatnonzero(sides < FAINT_SIDE * np.linalg.norm(directions, axis=1))
+    parts = np.stack([directions, np.zeros_like(directions)], axis=1)
+    weights = np.tile([1.0, 0.0], (len(directions), 1))
+    if len(faint):
+        parts[faint], weights[faint] = key_pairs(v, directions[faint], np.random.default_rng(0))
+    return parts, weights
+
+
+# `read_above(which, thresholds)`: is each of the unknowns with these indices above its threshold?
 Above = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 ALIKE_ANSWERS = 6  # answers that all point one way before the end of the range itself is asked about
@@ -29,8 +111,8 @@ class Unbounded(Exception):
         self.which = which
 
 
-def bisect(
-    above: Above, reach: Float[np.ndarray, " n"], width: Float[np.ndarray, " n"]
+def find_intervals(
+    read_above: Above, reach: Float[np.ndarray, " n"], width: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """`lo < x <= hi` for n unknowns x, no further apart than `width`, with every end asked about.
 
@@ -38,7 +120,7 @@ def bisect(
     asked about as well, and the range doubled for as long as need be. The others ask as often as they are halved.
     """
     everyone = np.arange(len(reach))
-    sign = np.where(above(everyone, np.zeros(len(reach))), 1.0, -1.0)
+    sign = np.where(read_above(everyone, np.zeros(len(reach))), 1.0, -1.0)
     near, far = np.zeros(len(reach)), reach.copy()  # near < |x| <= far, unless
     unseen = np.ones(len(reach), bool)  # nobody has asked about far
     asked = 1
@@ -50,7 +132,7 @@ def bisect(
             return np.where(sign > 0, near, -far), np.where(sign > 0, far, -near)
         at_end = (unseen & (~wide | (asked >= ALIKE_ANSWERS)))[which]
         at = np.where(at_end, far[which], middle[which])
-        farther = above(which, sign[which] * at) == (sign[which] > 0)
+        farther = read_above(which, sign[which] * at) == (sign[which] > 0)
         near[which] = np.where(farther, at, near[which])
         far[which] = np.where(farther, np.where(at_end, 2 * at, far[which]), at)
         unseen[which] &= farther
@@ -59,17 +141,17 @@ def bisect(
             raise Unbounded(int(np.argmax(far / reach)))
 
 
-def exponents(above: Above, count: int, lowest: int, highest: int) -> np.ndarray:
+def find_exponents(read_above: Above, count: int, lowest: int, highest: int) -> np.ndarray:
     """For each of `count` unknowns x the e from `lowest` to `highest` with `2^(e-1) < |x| <= 2^e`, else `highest`.
 
     `lowest` stands for everything smaller, zero too.
     """
-    sign = np.where(above(np.arange(count), np.zeros(count)), 1.0, -1.0)
+    sign = np.where(read_above(np.arange(count), np.zeros(count)), 1.0, -1.0)
     below, least = np.full(count, lowest - 1), np.full(count, highest)
     while np.any(least - below > 1):
         which = np.flatnonzero(least - below > 1)
         middle = (below[which] + least[which]) // 2
-        farther = above(which, sign[which] * 2.0**middle) == (sign[which] > 0)
+        farther = read_above(which, sign[which] * 2.0**middle) == (sign[which] > 0)
         below[which] = np.where(farther, middle, below[which])
         least[which] = np.where(farther, least[which], middle)
     return least
@@ -81,7 +163,7 @@ PULL = 1.0  # the largest logit that the key bias alone may give to a key
 NEWTON_STEPS = 12
 
 
-def outweighs(oracle: Oracle, v: np.ndarray, keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
+def read_outweighs(oracle: Oracle, v: np.ndarray, keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Whether the score of each key token against its query token is above the logit that their values set."""
     yes = np.asarray(oracle(np.stack([keys + queries, queries], axis=1)))
     return yes == (keys @ v > 0)
