@@ -13,7 +13,7 @@ import glasshead as gh
 from glasshead._checks.signs import SIGN_QUERIES as QUERIES
 from glasshead._checks.signs import check_held_out_signs
 from glasshead._learners.signs.learn import learn_sign_attention
-from glasshead._meters.bisection import Halfspace, Unbounded, bisect, comparing_lengths, exponents
+from glasshead._meters.bisection import Halfspace, Unbounded, comparing_lengths, find_exponents, find_intervals
 from glasshead._meters.frame import cone
 from glasshead._meters.sign import SignMeter
 from glasshead._oracles import box as box_module
@@ -166,7 +166,7 @@ def test_bisection_finds_numbers_inside_and_outside_the_range(numbers, reach, bi
         return x[which] > thresholds
 
     width = reach * 2.0 ** (1 - bits)
-    lo, hi = bisect(above, np.full(len(x), reach), np.full(len(x), width))
+    lo, hi = find_intervals(above, np.full(len(x), reach), np.full(len(x), width))
     assert np.all((lo < x) & (x <= hi) | (x == lo))
     assert np.all((hi - lo <= width) | (hi - lo <= 4 * np.spacing(np.abs(x))))
     inside = np.abs(x) < reach * (1 - 2.0**-5)
@@ -175,13 +175,15 @@ def test_bisection_finds_numbers_inside_and_outside_the_range(numbers, reach, bi
 
 def test_bisection_gives_up_on_what_is_no_number():
     with pytest.raises(Unbounded, match="unknown 1 lies beyond every range"):
-        bisect(lambda which, thresholds: np.array([0.3, np.inf])[which] > thresholds, np.ones(2), np.full(2, 0.1))
+        find_intervals(
+            lambda which, thresholds: np.array([0.3, np.inf])[which] > thresholds, np.ones(2), np.full(2, 0.1)
+        )
 
 
 @given(st.lists(st.floats(-1e30, 1e30), min_size=1, max_size=9))
 def test_exponents(numbers):
     x = np.array(numbers)
-    e = exponents(lambda which, thresholds: x[which] > thresholds, len(x), -40, 60)
+    e = find_exponents(lambda which, thresholds: x[which] > thresholds, len(x), -40, 60)
     inside = (np.abs(x) > 2.0**-40) & (np.abs(x) < 2.0**60)
     assert np.all((np.abs(x) <= 2.0**e) | (e == 60))
     assert np.all((np.abs(x) >= 2.0 ** (e - 1))[inside])

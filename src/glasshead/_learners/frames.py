@@ -57,6 +57,9 @@ def find_frames(
     if not present:
         return find_frames_without_bias(replace(meter, key_bias_error=unseen), rng, alone)
     meter = find_key_bias(meter, rng, alone)
+    if float(np.linalg.norm(meter.key_bias)) == 0:  # type: ignore[arg-type]
+        # The longest keys saw one, the others none: an answer went wrong, and fresh ones will tell whether more do.
+        return find_frames_without_bias(replace(meter, key_bias=None), rng, alone)
     known["key_bias"] = meter.key_bias
     return find_frames_with_bias(meter, rng, around)
 
@@ -72,10 +75,10 @@ def find_frames_without_bias(meter: ValueMeter, rng: np.random.Generator, alone:
     def at(product: float) -> ValueMeter:
         return meter.at(*lever(product, oracle, meter.values))
 
-    def pilot(product: float, count: int):
+    def read_pilot(product: float, count: int):
         return read_pilots(at(product), count, rng, alone)
 
-    return at(find_scale_or_refuse(meter, pilot, largest_product(oracle), pilots=pilots_for(meter.keys)))
+    return at(find_scale_or_refuse(meter, read_pilot, largest_product(oracle), pilots=pilots_for(meter.keys)))
 
 
 def leaning_queries(meter: ValueMeter, rng: np.random.Generator) -> Frame:
@@ -105,10 +108,10 @@ def find_frames_with_bias(meter: ValueMeter, rng: np.random.Generator, around: n
     if again:
         meter = read_key_bias(meter, rho)
 
-    def pilot(kappa: float, count: int):
+    def read_pilot(kappa: float, count: int):
         return read_pilots(meter.at(rho, kappa), count, rng, alone=False)  # the key bias has told before
 
-    return meter.at(rho, find_scale_or_refuse(meter, pilot, oracle.reach - rho, pilots=pilots_for(meter.keys)))
+    return meter.at(rho, find_scale_or_refuse(meter, read_pilot, oracle.reach - rho, pilots=pilots_for(meter.keys)))
 
 
 def squeezed_keys(key_bias: np.ndarray, axis: np.ndarray, rho: float, rng: np.random.Generator) -> Frame:
@@ -186,7 +189,7 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = Tru
     zero, keys, oracle = np.zeros((1, meter.oracle.dim)), meter.keys, meter.oracle
     readings: dict[float, np.ndarray] = {}  # what the pilots at each scale saw of the bias
 
-    def pilot(rho: float, count: int):
+    def read_pilot(rho: float, count: int):
         chosen = rho * keys.vectors[rng.permutation(len(keys))[:count]]
         share = mix_third_key(chosen) if alone and len(chosen) >= MIXTURE_KEYS else 0.0
         interval = meter.read(zero, chosen[None])
@@ -195,7 +198,7 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = Tru
         readings[rho] = np.append(readings.get(rho, ()), interval[0][0] / rho)
         return interval
 
-    rho = find_scale_or_refuse(meter, pilot, oracle.reach, KEY_BIAS_LOGIT, pilots_for(keys))
+    rho = find_scale_or_refuse(meter, read_pilot, oracle.reach, KEY_BIAS_LOGIT, pilots_for(keys))
     seen = next(reversed(readings.values()))
     if len(seen) >= ALIGNMENT_PILOTS and abs(seen.mean()) > seen.std():
         keys, rho = leaning_less(meter, seen, rng)
@@ -218,7 +221,7 @@ def leaning_less(meter: ValueMeter, seen: np.ndarray, rng: np.random.Generator) 
 def read_key_bias(meter: ValueMeter, rho: float) -> ValueMeter:
     """The meter with its key bias, from the logits of all its keys at length rho, and how far that may be off."""
     keys, zero = meter.keys, np.zeros((1, meter.oracle.dim))
-    logits, shrunk = meter.logits(zero, rho * keys.vectors[None])
+    logits, shrunk = meter.read_logits(zero, rho * keys.vectors[None])
     s, lo, hi = logits
     errors = meter.errors(zero, rho * keys.vectors, logits, shrunk) if meter.splits else Scores(s, lo, hi).errors
     key_bias = keys.inverse @ s[0] / rho
@@ -233,10 +236,10 @@ def pilots_for(keys: Frame) -> int:
 
 
 def find_scale_or_refuse(
-    meter: ValueMeter, pilot: Pilot, cap: float, target: float = TARGET_LOGIT, pilots: int = FINE_PILOTS
+    meter: ValueMeter, read_pilot: Pilot, cap: float, target: float = TARGET_LOGIT, pilots: int = FINE_PILOTS
 ) -> float:
     """The scale at which pilot logits are near `target`; refuses a box whose weights are 0 or 1 at any scale."""
     try:
-        return find_logit_scale(pilot, 1.0, cap, meter.oracle.roundoff, meter.saturated, target, pilots)
+        return find_logit_scale(read_pilot, 1.0, cap, meter.oracle.roundoff, meter.saturated, target, pilots)
     except AlwaysSaturated:
         meter.refuse_saturation(np.zeros(meter.oracle.dim), meter.keys.vectors[0])

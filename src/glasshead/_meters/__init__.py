@@ -6,14 +6,13 @@ answers, and the scale at which they are read best. `value`: real numbers. `sign
 them. `vector`: many numbers per answer. `matching`: a head in front of an unknown network.
 """
 
-from .bisection import Halfspace, Unbounded, bisect, exponents, logit_range, outweighs, value_rounding
+from .bisection import Halfspace, Unbounded, find_exponents, find_intervals, logit_range, read_outweighs, value_rounding
 from .frame import NO_FRAME, Frame, cone, orthonormal_frame, squeezed
-from .head_sum import SAFETY, SINGLE, HeadValues, SumOfHeads, ValueSpace, read_head_sum, value_space
+from .head_sum import DOUBLE, SAFETY, SINGLE, HeadValues, SumOfHeads, ValueSpace, read_head_sum, value_space
 from .isolated_head import SATURATED, IsolatedHead, isolated_meter
 from .matching import (
     Copies,
     Crossings,
-    Matching,
     MatchingMeter,
     OneRow,
     Place,
@@ -22,6 +21,7 @@ from .matching import (
     SignMatchingMeter,
     floor,
     read_answer_noise,
+    read_references,
     slope_step,
 )
 from .meter import Errors, Meter, Scores, one_after_the_other, side_by_side

@@ -96,7 +96,7 @@ def on_clear_sides(v: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, n
     return parts, weights
 
 
-# `above(which, thresholds)`: is each of the unknowns with these indices above its threshold?
+# `read_above(which, thresholds)`: is each of the unknowns with these indices above its threshold?
 Above = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 ALIKE_ANSWERS = 6  # answers that all point one way before the end of the range itself is asked about
@@ -111,8 +111,8 @@ class Unbounded(Exception):
         self.which = which
 
 
-def bisect(
-    above: Above, reach: Float[np.ndarray, " n"], width: Float[np.ndarray, " n"]
+def find_intervals(
+    read_above: Above, reach: Float[np.ndarray, " n"], width: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """`lo < x <= hi` for n unknowns x, no further apart than `width`, with every end asked about.
 
@@ -120,7 +120,7 @@ def bisect(
     asked about as well, and the range doubled for as long as need be. The others ask as often as they are halved.
     """
     everyone = np.arange(len(reach))
-    sign = np.where(above(everyone, np.zeros(len(reach))), 1.0, -1.0)
+    sign = np.where(read_above(everyone, np.zeros(len(reach))), 1.0, -1.0)
     near, far = np.zeros(len(reach)), reach.copy()  # near < |x| <= far, unless
     unseen = np.ones(len(reach), bool)  # nobody has asked about far
     asked = 1
@@ -132,7 +132,7 @@ def bisect(
             return np.where(sign > 0, near, -far), np.where(sign > 0, far, -near)
         at_end = (unseen & (~wide | (asked >= ALIKE_ANSWERS)))[which]
         at = np.where(at_end, far[which], middle[which])
-        farther = above(which, sign[which] * at) == (sign[which] > 0)
+        farther = read_above(which, sign[which] * at) == (sign[which] > 0)
         near[which] = np.where(farther, at, near[which])
         far[which] = np.where(farther, np.where(at_end, 2 * at, far[which]), at)
         unseen[which] &= farther
@@ -141,17 +141,17 @@ def bisect(
             raise Unbounded(int(np.argmax(far / reach)))
 
 
-def exponents(above: Above, count: int, lowest: int, highest: int) -> np.ndarray:
+def find_exponents(read_above: Above, count: int, lowest: int, highest: int) -> np.ndarray:
     """For each of `count` unknowns x the e from `lowest` to `highest` with `2^(e-1) < |x| <= 2^e`, else `highest`.
 
     `lowest` stands for everything smaller, zero too.
     """
-    sign = np.where(above(np.arange(count), np.zeros(count)), 1.0, -1.0)
+    sign = np.where(read_above(np.arange(count), np.zeros(count)), 1.0, -1.0)
     below, least = np.full(count, lowest - 1), np.full(count, highest)
     while np.any(least - below > 1):
         which = np.flatnonzero(least - below > 1)
         middle = (below[which] + least[which]) // 2
-        farther = above(which, sign[which] * 2.0**middle) == (sign[which] > 0)
+        farther = read_above(which, sign[which] * 2.0**middle) == (sign[which] > 0)
         below[which] = np.where(farther, middle, below[which])
         least[which] = np.where(farther, least[which], middle)
     return least
@@ -163,7 +163,7 @@ PULL = 1.0  # the largest logit that the key bias alone may give to a key
 NEWTON_STEPS = 12
 
 
-def outweighs(oracle: Oracle, v: np.ndarray, keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
+def read_outweighs(oracle: Oracle, v: np.ndarray, keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Whether the score of each key token against its query token is above the logit that their values set."""
     yes = np.asarray(oracle(np.stack([keys + queries, queries], axis=1)))
     return yes == (keys @ v > 0)

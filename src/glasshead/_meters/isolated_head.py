@@ -88,9 +88,9 @@ class IsolatedHead(Meter):
 
     def columns(self, B: Float[np.ndarray, "p m"], A: Float[np.ndarray, "*p n m"]) -> Scores:
         """`a^T M b` for query directions b and key directions a, both in m coordinates."""
-        return self.against(B @ self.asked.lift.T, A)
+        return self.read_against(B @ self.asked.lift.T, A)
 
-    def against(self, x: Float[np.ndarray, "p e"], A: Float[np.ndarray, "*p n m"]) -> Scores:
+    def read_against(self, x: Float[np.ndarray, "p e"], A: Float[np.ndarray, "*p n m"]) -> Scores:
         """`a^T M x` for any query directions x in d + 1 coordinates, and key directions a in m."""
         n = A.shape[-2]
         t, lo, hi = np.empty((3, len(x), n))
@@ -100,7 +100,9 @@ class IsolatedHead(Meter):
             part = slice(start, min(len(x), start + width))
             q, beta = query_tokens(x[part], self.kappa)
             keys = (A if A.ndim == 2 else A[part]) @ alone.T
-            logits = self.logits(q, self.rho * beta[:, None, None] * np.broadcast_to(keys, (len(q), n, self.box.dim)))
+            logits = self.read_logits(
+                q, self.rho * beta[:, None, None] * np.broadcast_to(keys, (len(q), n, self.box.dim))
+            )
             t[part], lo[part], hi[part] = (end / self.rho for end in logits)
         return Scores(t, lo, hi, rounding=self.rounding)
 
@@ -109,7 +111,7 @@ class IsolatedHead(Meter):
         ratio = self.kappa * self.dim / self.rho  # of the lengths of query token and key
         return 2 * SAFETY * np.sqrt(self.box.dim) * self.oracle.roundoff * W_norm * (1 + ratio) / np.sqrt(self.dim)
 
-    def logits(self, q: Float[np.ndarray, "p d"], keys: Float[np.ndarray, "p n d"]) -> Interval:
+    def read_logits(self, q: Float[np.ndarray, "p d"], keys: Float[np.ndarray, "p n d"]) -> Interval:
         """`z.k_h` for query tokens and keys; a key that saturates is asked again, shortened."""
         return read_logits(self.read, self.refuse_saturation, q, keys, SATURATED, guaranteed=False)[0]
 

@@ -189,7 +189,7 @@ class AlwaysSaturated(Exception):
 
 
 def find_logit_scale(
-    pilot: Pilot,
+    read_pilot: Pilot,
     start: float,
     cap: float,
     roundoff: float,
@@ -197,34 +197,34 @@ def find_logit_scale(
     target: float = TARGET_LOGIT,
     pilots: int = FINE_PILOTS,
 ) -> float:
-    """The scale c <= cap at which the logits `pilot(c, count)` have rms `target`.
+    """The scale c <= cap at which the logits `read_pilot(c, count)` have rms `target`.
 
     Where nothing shows at any scale that is the scale which bounds the scores best; where scores go from invisible to
     saturated at once, because the answers say too little, the one between the two.
     """
-    scale, looks = coarse_scale(pilot, min(start, cap), cap, roundoff**-0.3, saturated, target)
+    scale, looks = find_coarse_scale(read_pilot, min(start, cap), cap, roundoff**-0.3, saturated, target)
     for _ in range(SCALE_STEPS):
-        interval = pilot(scale, min(pilots, FINE_PILOTS))
+        interval = read_pilot(scale, min(pilots, FINE_PILOTS))
         size = np.minimum(np.abs(interval[0]).ravel(), saturated)
         if np.mean(size**2) >= (saturated / 2) ** 2:
             scale /= saturated
             continue
         if pilots > FINE_PILOTS:
-            size = np.append(size, np.minimum(np.abs(pilot(scale, pilots - FINE_PILOTS)[0]), saturated))
+            size = np.append(size, np.minimum(np.abs(read_pilot(scale, pilots - FINE_PILOTS)[0]), saturated))
         rms = float(np.sqrt(np.mean(np.append(size / scale, looks) ** 2)))  # per unit of scale
         return min(cap, target / rms) if np.any(stands_out(interval)) else scale
     return scale
 
 
-def coarse_scale(
-    pilot: Pilot, scale: float, cap: float, stride: float, saturated: float, target: float
+def find_coarse_scale(
+    read_pilot: Pilot, scale: float, cap: float, stride: float, saturated: float, target: float
 ) -> tuple[float, np.ndarray]:
     """Strides up or down, well inside the range that a sigmoid shows at once, then halving between too much and too
     little. Also returns the scores that showed, per unit of scale."""
     shortest, too_small, too_large = SHORTEST_SCALE * scale, 0.0, np.inf
     best, best_scale = np.inf, scale
     for _ in range(SCALE_STEPS):
-        interval = pilot(scale, COARSE_PILOTS)
+        interval = read_pilot(scale, COARSE_PILOTS)
         unsure = float((interval[2] - interval[1]).max()) / scale
         if unsure < best:
             best, best_scale = unsure, scale

@@ -17,7 +17,16 @@ import numpy as np
 from .._errors import Evidence, TargetMismatch
 from .._oracles import Oracle
 from .._types import Float
-from .bisection import ROUND_BYTES, Halfspace, Unbounded, bisect, comparing_lengths, logit_range, outweighs, sums
+from .bisection import (
+    ROUND_BYTES,
+    Halfspace,
+    Unbounded,
+    comparing_lengths,
+    find_intervals,
+    logit_range,
+    read_outweighs,
+    sums,
+)
 from .frame import NO_FRAME, Frame
 from .meter import GROWTH, Block, Meter, Scores
 
@@ -50,24 +59,24 @@ class Probes:
         rho, kappa = (self.side[which] * length for length in self.lengths(which, tau))
         return rho[:, None] * self.keys[self.k[which]], kappa[:, None] * self.queries[self.q[which]]
 
-    def above(self, which: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    def read_above(self, which: np.ndarray, tau: np.ndarray) -> np.ndarray:
         meter, step = self.meter, max(1, ROUND_BYTES // (16 * self.meter.oracle.dim))
         parts = [slice(start, start + step) for start in range(0, len(which), step)]
-        yes = [outweighs(meter.oracle, meter.space.v, *self.tokens(which[part], tau[part])) for part in parts]
+        yes = [read_outweighs(meter.oracle, meter.space.v, *self.tokens(which[part], tau[part])) for part in parts]
         return np.concatenate(yes) if yes else np.empty(0, bool)
 
-    def bracket(self, center: np.ndarray, reach: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def find_ends(self, center: np.ndarray, reach: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The ends that every score lies between, which is looked for around `center`."""
         try:
-            lo, hi = bisect(lambda which, x: self.above(which, center[which] + x), reach, width)
+            lo, hi = find_intervals(lambda which, x: self.read_above(which, center[which] + x), reach, width)
         except Unbounded as error:
             raise self.refusal(error.which) from error
         return center + lo, center + hi
 
-    def measure(self, reach: float, width: float) -> tuple[np.ndarray, np.ndarray]:
+    def read_scores(self, reach: float, width: float) -> tuple[np.ndarray, np.ndarray]:
         """Every `a^T W b`, and how far off it may be."""
         count, everyone = len(self.k), np.arange(len(self.k))
-        lo, hi = self.bracket(np.zeros(count), np.full(count, reach), np.maximum(width, BLUR * self.blur))
+        lo, hi = self.find_ends(np.zeros(count), np.full(count, reach), np.maximum(width, BLUR * self.blur))
         middle = (lo + hi) / 2
         least, most = self.ends(everyone, lo)[0], self.ends(everyone, hi)[1]
         return self.sign * middle, np.maximum(most - middle, middle - least)
@@ -231,7 +240,7 @@ class SignMeter(Meter):
             np.concatenate([part.k + start for part, start in zip(parts, first_key[:-1], strict=True)]),
             np.concatenate([part.q + start for part, start in zip(parts, first_query[:-1], strict=True)]),
         )
-        score, error = (np.split(each, first[1:-1]) for each in probes.measure(self.reach, self.width))
+        score, error = (np.split(each, first[1:-1]) for each in probes.read_scores(self.reach, self.width))
         for part, *seen in zip(parts, score, error, strict=True):
             t, halfwidth = part.add(*seen)
             yield Scores(t, t - halfwidth, t + halfwidth, rounding=self.rounding)

@@ -125,7 +125,7 @@ class ValueMeter(Meter):
             part = slice(start, min(m, start + width))
             keys = self.rho * (A if A.ndim == 2 else A[part])
             q, scale = self.kappa * B[part], self.rho * self.kappa
-            logits, shrunk = self.logits(q, np.broadcast_to(keys, (len(q), n, d)))
+            logits, shrunk = self.read_logits(q, np.broadcast_to(keys, (len(q), n, d)))
             offset = 0.0 if self.key_bias is None else keys @ self.key_bias
             t[part], lo[part], hi[part] = ((end - offset) / scale for end in logits)
             if self.splits and A.ndim == 2:
@@ -146,7 +146,7 @@ class ValueMeter(Meter):
         readings = Readings(q, keys, s, np.maximum(hi - s, s - lo), shrunk)
         return split_errors(self.oracle, self.values, readings, self._alone(size, *norms), *self._errors(size, *norms))
 
-    def logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[Interval, np.ndarray]:
+    def read_logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[Interval, np.ndarray]:
         """`k.(W q + key_bias)` for query tokens q and key tokens k, with its interval, and how much k was shortened."""
         return read_logits(self.read, self.refuse_saturation, q, keys, self.saturated, guaranteed=True)
 

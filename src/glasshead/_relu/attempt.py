@@ -51,7 +51,7 @@ def worst_arcs(errors: Float[np.ndarray, "n"], goal: float, noise: AnswerNoise) 
     return order[: max(1, min(int(np.count_nonzero(left > goal)), share))]
 
 
-def repair(
+def read_repaired(
     g: Homogeneous,
     pieces: Pieces,
     errors: Float[np.ndarray, "n"],
@@ -155,7 +155,7 @@ class Attempt:
     def succeeded(self) -> bool:
         return self.fits and self.scales is not None and bool(self.scales.unexplained.max() <= self.tolerance)
 
-    def everywhere(self, noise: AnswerNoise, rng: np.random.Generator) -> Attempt:
+    def check_everywhere(self, noise: AnswerNoise, rng: np.random.Generator) -> Attempt:
         """This attempt, checked at all lengths of input if it passed the check at points like those learned from."""
         if not self.fits:
             return self
@@ -188,26 +188,27 @@ def learn_from_circle(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
         g.note(kinks.at)
     noise = kinks.samples.noise
     gradients = Gradients(g, circle, find_arcs(g, circle, kinks), rng)
+    gradients.read(np.ones(gradients.out.shape, bool))
     g.box.known["unchecked"] = to_neurons(gradients.pieces(), isinstance(g, Lifted), 0.0, choose=False).network(g, None)
     check = read_fresh_points(g, circle, noise.exact, rng)
-    check = audit(g, circle, gradients, check, noise, rng)
+    check = check_crossings(g, circle, gradients, check, noise, rng)
     typical = float(np.sqrt(np.mean(kinks.samples.y**2)))
-    pieces, errors, check = mend(g, circle, gradients, check, noise, typical, rng)
+    pieces, errors, check = read_mended(g, circle, gradients, check, noise, typical, rng)
     return conclude(g, pieces, errors, check, noise)
 
 
-def audit(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: AnswerNoise, rng) -> Check:
+def check_crossings(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: AnswerNoise, rng) -> Check:
     """Look for steps that crossed a hyperplane unseen, as long as the error is larger than rounding explains."""
     for _ in range(AUDITS if noise.exact else 0):
         if gradients.out[1:].size == 0 or check.residual(gradients.pieces()) <= GROSS:
             break  # nothing out of the plane to be wrong, or nothing wrong
-        if gradients.audit(noise.level, rng) == 0:
+        if gradients.check_arcs(noise.level, rng) == 0:
             break
         check = read_fresh_points(g, circle, noise.exact, rng)
     return check
 
 
-def mend(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: AnswerNoise, typical: float, rng):
+def read_mended(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: AnswerNoise, typical: float, rng):
     """Repair the gradients whose errors are predicted to matter, and more of them while the check says so."""
     pieces, errors = gradients.pieces(), noise.level / gradients.shortest()
     goal = max(GOAL * typical, noise.level)
@@ -218,7 +219,7 @@ def mend(g, circle: HalfCircle, gradients: Gradients, check: Check, noise: Answe
         if not wanted or residual > hopeless or len(pieces.bends) == 0:
             break
         arcs = worst_arcs(errors, goal / 2, noise)
-        pieces = repair(g, pieces, errors, arcs, noise, rng)
+        pieces = read_repaired(g, pieces, errors, arcs, noise, rng)
         errors[arcs] = noise.level * np.sqrt(g.dim)
         check = read_fresh_points(g, circle, noise.exact, rng)
     return pieces, errors, check

@@ -113,7 +113,7 @@ CROSSED_TOO_OFTEN = 0.25  # so many crossings after two repairs mean that the ki
 
 
 class Gradients:
-    """Out-of-plane components `(arcs, directions)`, the signed step behind each, and how many steps may be wrong."""
+    """Out-of-plane components `(arcs, directions)`, and the signed step behind each; to be read."""
 
     def __init__(self, g: Homogeneous, circle: HalfCircle, arcs: Arcs, rng: np.random.Generator):
         self.g, self.circle, self.arcs = g, circle, arcs
@@ -124,21 +124,10 @@ class Gradients:
         self.out = np.zeros(self.steps.shape)
         # J_k . x_i, from the in-plane part alone
         self.distance = arcs.jumps @ np.array([np.cos(arcs.middle), np.sin(arcs.middle)])
-        self.ask(np.ones(self.steps.shape, bool))
-        self.crossed = self.uncross()
 
-    def ask(self, which: np.ndarray) -> None:
-        """Measure the chosen components with the present steps."""
-        rows, columns = np.nonzero(which)
-        size = max(1, FLOATS_AT_ONCE // self.g.dim)
-        for start in range(0, len(rows), size):
-            i, v = rows[start : start + size], columns[start : start + size]
-            step = self.steps[i, v]
-            answers = self.g(self.points[i] + step[:, None] * self.circle.V.T[v])
-            self.out[i, v] = (answers - self.arcs.value[i]) / step
-
-    def uncross(self) -> int:
-        """Repeat the steps that crossed a hyperplane on the safer side; the number that still do."""
+    def read(self, which: np.ndarray) -> None:
+        """Measure the chosen components, and those again whose steps crossed a hyperplane, on the safer side."""
+        self._read_steps(which)
         look = np.arange(len(self.circle.V.T) if len(self.distance) else 0)
         crossed = np.zeros(self.out.shape, bool)
         for attempt in range(CROSSING_ROUNDS):
@@ -146,8 +135,16 @@ class Gradients:
             look = np.flatnonzero(crossed.any(axis=0))
             if len(look) == 0 or (attempt >= 2 and crossed.mean() > CROSSED_TOO_OFTEN):
                 break
-            self.ask(crossed)
-        return int(crossed.sum())
+            self._read_steps(crossed)
+
+    def _read_steps(self, which: np.ndarray) -> None:
+        rows, columns = np.nonzero(which)
+        size = max(1, FLOATS_AT_ONCE // self.g.dim)
+        for start in range(0, len(rows), size):
+            i, v = rows[start : start + size], columns[start : start + size]
+            step = self.steps[i, v]
+            answers = self.g(self.points[i] + step[:, None] * self.circle.V.T[v])
+            self.out[i, v] = (answers - self.arcs.value[i]) / step
 
     def _retreat(self, v: int, attempt: int) -> np.ndarray:
         """Which arcs' steps along direction v crossed; these are shortened and turned to the safer side."""
@@ -162,7 +159,7 @@ class Gradients:
         self.steps[:, v] = np.where(crossed, retreat, steps)
         return crossed
 
-    def audit(self, noise: float, rng: np.random.Generator) -> int:
+    def check_arcs(self, noise: float, rng: np.random.Generator) -> int:
         """One short step on every arc, in a random direction; arcs it contradicts are measured ten times closer."""
         U = rng.standard_normal(self.out.shape)
         U /= np.linalg.norm(U, axis=1, keepdims=True)
@@ -174,8 +171,7 @@ class Gradients:
         wrong = ~(off <= 1e3 * noise)
         self.base[wrong] *= 0.1
         self.steps[wrong] = self.base[wrong, None] * np.sign(self.steps[wrong])
-        self.ask(np.broadcast_to(wrong[:, None], self.out.shape))
-        self.crossed = self.uncross()
+        self.read(np.broadcast_to(wrong[:, None], self.out.shape))
         return int(wrong.sum())
 
     def shortest(self) -> Float[np.ndarray, "n"]:

@@ -42,7 +42,7 @@ class CountedBox:
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
         self._check_budget(len(x))
         rows = max(1, FLOATS_AT_ONCE // self.dim)
-        parts = [self._ask(x[start : start + rows]) for start in range(0, len(x), rows)]
+        parts = [self._read(x[start : start + rows]) for start in range(0, len(x), rows)]
         return np.concatenate(parts) if parts else np.empty(0)
 
     def _check_budget(self, wanted: int) -> None:
@@ -54,7 +54,7 @@ class CountedBox:
                 known=self.known,
             )
 
-    def _ask(self, x: np.ndarray) -> np.ndarray:
+    def _read(self, x: np.ndarray) -> np.ndarray:
         self.queries += len(x)
         try:
             answers = np.array(self._f(x.copy()))  # copies: the box may work in place, or answer in one array again

@@ -85,7 +85,7 @@ def learn_homogeneous(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
         picky = noise.exact and circle < PICKY
         try:
             outcome = learn_from_circle(g, noise, rng, picky) if g.dim > 1 else learn_from_line(g, noise, rng)
-            outcome = outcome.everywhere(noise, rng)
+            outcome = outcome.check_everywhere(noise, rng)
             if outcome.succeeded:
                 return outcome.network()
             failed.append(outcome)

@@ -114,11 +114,11 @@ def find_best_scale(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: i
     z, q = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in rng.standard_normal((2, SCALE_PILOTS, oracle.dim)))
     r = np.array([ratio.p / ratio.k for ratio in ratios])
 
-    def quality(scale: float) -> float:
+    def read_quality(scale: float) -> float:
         answers = [read_ratios(oracle, v, ratios, scale * z[i : i + 1], q[i])[0] for i in range(SCALE_PILOTS)]
         return min(conditioning(r, y, heads) for y in answers)
 
-    return max(KEY_LENGTHS, key=quality)
+    return max(KEY_LENGTHS, key=read_quality)
 
 
 def read_column(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: int, Z: np.ndarray, q: np.ndarray) -> Column:

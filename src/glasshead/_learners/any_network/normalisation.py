@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._errors import NotIdentifiable
-from ..._meters import Copies, Matching, floor, slope_step
+from ..._meters import Copies, floor, read_references, slope_step
 from ..._models import Norm
 from ..._oracles import Normalised, Oracle
 
@@ -122,7 +122,7 @@ def read_facts(
     offsets = np.tile(longest_probe * PROBE_SHARES, EPS_RAYS)
     size = float(np.abs(seen(np.stack([q, q], axis=1)[:1])).max())
     noise = floor(oracle, size)
-    matching = Matching(seen, Copies(), q, offsets[:, None] * q, noise, slope_step(noise, size))
+    matching = read_references(seen, Copies(), q, offsets[:, None] * q, noise, slope_step(noise, size))
     root = matching.find_roots()[3]
     missed = matching.read_miss(np.arange(len(root)), root)[0]
     found = (np.abs(missed) <= 64 * matching.noise) & (np.abs(root - Copies.start) < 0.5)

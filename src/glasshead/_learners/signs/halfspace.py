@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._errors import Evidence, NotIdentifiable, TargetMismatch
 from ..._linalg import random_rotation
-from ..._meters import Halfspace, Unbounded, bisect, exponents, value_rounding
+from ..._meters import Halfspace, Unbounded, find_exponents, find_intervals, value_rounding
 from ..._oracles import Oracle, Translated
 
 HALF_ROUNDOFF = 2.0**-11  # unit roundoff of float16, which has no room for numbers much smaller than that
@@ -79,14 +79,14 @@ def find_crossing(oracle: Oracle, direction: np.ndarray, at_zero: bool) -> tuple
     """The point in that direction where the answer changes, to the last digit, and how large the value there may be."""
     reach = oracle.reach
 
-    def farther(which: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def read_farther(which: np.ndarray, x: np.ndarray) -> np.ndarray:
         if x.max() > 1:
             raise not_a_plane(reach * direction, "yes" if at_zero else "no", "no" if at_zero else "yes")
         return read_sides(oracle, (reach * x)[:, None] * direction) == at_zero
 
-    exponent = exponents(farther, 1, NEAREST_PLANE, 0)
+    exponent = find_exponents(read_farther, 1, NEAREST_PLANE, 0)
     scale = 2.0**exponent
-    lo, hi = bisect(farther, scale, scale * 4 * oracle.roundoff)
+    lo, hi = find_intervals(read_farther, scale, scale * 4 * oracle.roundoff)
     distance = reach * float(lo[0] + hi[0]) / 2
     offset = reach * float(hi[0] - lo[0]) / 2 + 2 * float(value_rounding(oracle, distance))
     return distance * direction, offset
@@ -98,7 +98,7 @@ def read_roughly(
     """`oracle` is seen from `origin`."""
     reach = COORDINATES / np.sqrt(len(axis))
     unknown = Halfspace(axis, 1.0, origin, offset)
-    return bisect_direction(oracle, unknown, length, reach, reach * 2.0 ** (1 - ROUGH_BITS), rng)
+    return find_direction(oracle, unknown, length, reach, reach * 2.0 ** (1 - ROUGH_BITS), rng)
 
 
 def read_direction_finer(oracle: Oracle, space: Halfspace, width: float, rng: np.random.Generator) -> Halfspace:
@@ -109,23 +109,23 @@ def read_direction_finer(oracle: Oracle, space: Halfspace, width: float, rng: np
     if 2 * np.sqrt(oracle.dim) * (width / 2 + blur) > space.error:
         return space  # it would not be half of what it is
     reach = 2 * space.error / np.sqrt(oracle.dim)
-    return bisect_direction(oracle, space, length, reach, width, rng)
+    return find_direction(oracle, space, length, reach, width, rng)
 
 
-def bisect_direction(
+def find_direction(
     oracle: Oracle, space: Halfspace, length: float, reach: float, width: float, rng: np.random.Generator
 ) -> Halfspace:
     """v by its coordinates across `space.v`, compared with that along it: `w.v / u.v > c` is asked by `w - c u`."""
     frame = random_rotation(oracle.dim, rng, space.v)
     axis, others = frame[0], frame[1:]
 
-    def above(which: np.ndarray, c: np.ndarray) -> np.ndarray:
+    def read_above(which: np.ndarray, c: np.ndarray) -> np.ndarray:
         tokens = others[which] - c[:, None] * axis
         return read_sides(oracle, length / np.sqrt(1 + c**2)[:, None] * tokens)
 
     n = len(others)
     try:
-        lo, hi = bisect(above, np.full(n, reach), np.full(n, width))
+        lo, hi = find_intervals(read_above, np.full(n, reach), np.full(n, width))
     except Unbounded as error:
         raise not_a_plane(space.origin - length * axis, "no", "yes") from error
     along = 1 / np.sqrt(1 + np.sum(np.maximum(np.abs(lo), np.abs(hi)) ** 2))  # at least: u.v

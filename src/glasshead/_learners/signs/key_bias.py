@@ -17,11 +17,11 @@ from ..._meters import (
     Probes,
     SignMeter,
     Unbounded,
-    bisect,
     cone,
-    exponents,
+    find_exponents,
+    find_intervals,
     logit_range,
-    outweighs,
+    read_outweighs,
 )
 from ..._schemes import Measured
 
@@ -38,10 +38,10 @@ def read_sign_pilots(meter: SignMeter, rng: np.random.Generator) -> tuple[Probes
     probes = Probes(meter, meter.keys.vectors, meter.queries.vectors, k, q)
     # Tokens of length 2 / sqrt(t) ask about a score of t.
     highest = min(HIGHEST_SCORE, 2 - 2 * math.ceil(math.log2(meter.shortest)))
-    size = 2.0 ** exponents(probes.above, SIGN_PILOTS, LOWEST_SCORE, highest)
+    size = 2.0 ** find_exponents(probes.read_above, SIGN_PILOTS, LOWEST_SCORE, highest)
     if np.any(size == 2.0**highest):
         raise probes.refusal(int(np.argmax(size)))
-    return probes, *probes.bracket(np.zeros(SIGN_PILOTS), size, size * 2.0 ** (1 - PILOT_BITS))
+    return probes, *probes.find_ends(np.zeros(SIGN_PILOTS), size, size * 2.0 ** (1 - PILOT_BITS))
 
 
 def check_other_side(probes: Probes, lo: np.ndarray, hi: np.ndarray) -> bool:
@@ -49,8 +49,8 @@ def check_other_side(probes: Probes, lo: np.ndarray, hi: np.ndarray) -> bool:
     other = replace(probes.meter, side=-probes.meter.side)
     mirrored = Probes(other, probes.keys, probes.queries, probes.k, probes.q)
     from_below, from_above = np.flatnonzero(np.isfinite(lo)), np.flatnonzero(np.isfinite(hi))
-    return not mirrored.above(from_below, lo[from_below]).all() or bool(
-        mirrored.above(from_above, hi[from_above]).any()
+    return not mirrored.read_above(from_below, lo[from_below]).all() or bool(
+        mirrored.read_above(from_above, hi[from_above]).any()
     )
 
 
@@ -70,7 +70,7 @@ def find_hidden_key_bias(meter: SignMeter, W: np.ndarray) -> KeyBias | None:
     center = probes.sign * (meter.keys.vectors @ (W @ meter.queries.vectors[0]))
     width = np.full(d, meter.width)
     everyone = np.arange(d)
-    lo, hi = probes.bracket(center, width, width * 2.0**-CERTIFIED)
+    lo, hi = probes.find_ends(center, width, width * 2.0**-CERTIFIED)
     same_v = replace(meter, space=replace(meter.space, error=0.0))
     rounds = Probes(same_v, probes.keys, probes.queries, probes.k, probes.q)
     slack = meter.rounding(float(np.linalg.norm(W)))
@@ -130,21 +130,21 @@ class Sides:
         theta = silu_inverse(h / self.m[which])
         return (1 + np.exp(-theta)) / self.m[which], theta
 
-    def above(self, which: np.ndarray, h: np.ndarray) -> np.ndarray:
+    def read_above(self, which: np.ndarray, h: np.ndarray) -> np.ndarray:
         meter, rho = self.meter, self.length(which, h)[0]
         keys = (self.side[which] * rho)[:, None] * meter.keys.vectors[self.key[which]]
         queries = np.outer(-self.kappa * self.side[which], self.query)
-        return outweighs(meter.oracle, meter.space.v, keys, queries)
+        return read_outweighs(meter.oracle, meter.space.v, keys, queries)
 
-    def fit(self, which: np.ndarray) -> bool:
+    def check_fit(self, which: np.ndarray) -> bool:
         """Whether these lie where they can be asked about."""
         edge = SILU_FLOOR * self.m[which]
-        return bool(self.above(which, -edge).all() and not self.above(which, edge).any())
+        return bool(self.read_above(which, -edge).all() and not self.read_above(which, edge).any())
 
     def read(self, bits: int) -> tuple[np.ndarray, np.ndarray]:
         everyone, edge = np.arange(len(self.key)), SILU_FLOOR * self.m
         try:
-            lo, hi = bisect(self.above, edge, edge * 2.0 ** (1 - bits))
+            lo, hi = find_intervals(self.read_above, edge, edge * 2.0 ** (1 - bits))
         except Unbounded as error:
             raise always_saturated(self.meter) from error
         least, most = self.end(everyone, lo)[0], self.end(everyone, hi)[1]
@@ -181,12 +181,12 @@ def find_sign_key_bias(meter: SignMeter, rng: np.random.Generator) -> KeyBias:
     too_few, enough = -1, math.floor(math.log2(longest_query / least))
     while enough - too_few > 1:
         halvings = (too_few + enough) // 2
-        if Sides(meter, query, longest_query * 2.0**-halvings).fit(pilots):
+        if Sides(meter, query, longest_query * 2.0**-halvings).check_fit(pilots):
             enough = halvings
         else:
             too_few = halvings
     kappa = longest_query * 2.0**-enough / LARGEST_OF_ALL
-    while not (sides := Sides(meter, query, kappa)).fit(np.arange(2 * d)):
+    while not (sides := Sides(meter, query, kappa)).check_fit(np.arange(2 * d)):
         kappa /= LARGEST_OF_ALL
         if kappa < least / CLEAR_VALUE:
             raise always_saturated(meter)

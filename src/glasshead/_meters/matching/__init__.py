@@ -7,6 +7,6 @@ same for yes and no; `place`: where to measure from.
 
 from .crossing import Crossings, SignMatchingMeter
 from .curve import Copies, OneRow, floor, read_answer_noise, slope_step
-from .match import Matching
+from .match import read_references
 from .meter import MatchingMeter, Ruler
 from .place import Place, PlacePilots

@@ -74,17 +74,20 @@ LEAST_STEP = 2.0**-8  # between the first two points
 SAME_POINT = 2.0**-30  # points nearer than this are one
 
 
-class Matching:
-    """The probes `q + c u` of one round; `noise` is by how much an answer may be off."""
+def read_references(oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray, noise: float, step: float) -> Matching:
+    """A round of probes, begun: what the answers to all others are compared with."""
+    both = [curve.reference(q, u, at * np.ones(len(q))) for at in (1.0, 1 + step)]
+    return Matching(oracle, curve, q, u, noise, step, oracle(np.concatenate(both)).reshape(2 * len(q), -1))
 
-    def __init__(self, oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray, noise: float, step: float):
+
+class Matching:
+    """The probes `q + c u` of one round; `answers` are those to the references at 1 and at `1 + step`, `noise` is by
+    how much an answer may be off."""
+
+    def __init__(self, oracle: Oracle, curve: Curve, q, u, noise: float, step: float, answers: np.ndarray):
         self.oracle, self.curve, self.q, self.u, self.step = oracle, curve, q, u, step
-        n = len(q)
-        once = np.ones(n)
-        both = np.concatenate([curve.reference(q, u, once), curve.reference(q, u, (1 + step) * once)])
-        answers = oracle(both).reshape(2 * n, -1)
         self.noise = max(noise, floor(oracle, float(np.abs(answers).max(initial=0.0))))
-        self.target, ahead = answers[:n], answers[n:] - answers[:n]
+        self.target, ahead = answers[: len(q)], answers[len(q) :] - answers[: len(q)]
         length = np.linalg.norm(ahead, axis=1)
         self.along = ahead / np.where(length > 0, length, 1.0)[:, None]
         self.pace = length / step  # of the answer, per unit of the reference's c

@@ -19,7 +19,7 @@ from ..._types import Float
 from ..frame import Frame
 from ..meter import Meter, Scores
 from .curve import Curve
-from .match import Matched, Matching
+from .match import Matched, read_references
 
 ILL = 30.0  # times the usual error: one score that much less certain spoils all
 CROWD = 16  # scores that tell what is usual better than the pilots did
@@ -50,7 +50,7 @@ class Ruler:
         return Ruler(self.oracle, curve, self.noise, self.step, self.rng)
 
     def read_matches(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Matched:
-        return Matching(self.oracle, self.curve, q, u, self.noise, self.step).read()
+        return read_references(self.oracle, self.curve, q, u, self.noise, self.step).read()
 
     def read_scores(self, q: Float[np.ndarray, "n d"], u: Float[np.ndarray, "n d"]) -> Pair:
         """`u . (W q + key_bias)` for every probe, and its likely error."""

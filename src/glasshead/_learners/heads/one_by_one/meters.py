@@ -77,7 +77,7 @@ class KeyPilots:
         q, z = self.drawn(key, token, count)
         return self.meter.read(q, z)
 
-    def odd_part(self, key: float, token: float, count: int) -> Interval:
+    def read_odd_part(self, key: float, token: float, count: int) -> Interval:
         """What is odd in the token: the key bias drops out."""
         q, z = self.drawn(key, token, count)
         s, lo, hi = self.meter.read(np.concatenate([q, -q]), np.concatenate([z, z]))
@@ -128,21 +128,21 @@ def find_biased(pilots: KeyPilots, cap: float) -> bool:
 
 def find_sizes_with_bias(pilots: KeyPilots, guess: ScoreSizes, cap: float) -> ScoreSizes:
     key = find_length(pilots, lambda scale, count: pilots(scale, 0.0, count), guess.key_bias, cap)
-    token = find_length(pilots, lambda scale, count: pilots.odd_part(key, scale, count), guess.W * key, cap)
+    token = find_length(pilots, lambda scale, count: pilots.read_odd_part(key, scale, count), guess.W * key, cap)
     return ScoreSizes(TARGET_LOGIT / key, TARGET_LOGIT / (key * token) if token < W_SHOWS * cap else 0.0)
 
 
 def find_sizes_without_bias(pilots: KeyPilots, guess: ScoreSizes, cap: float) -> ScoreSizes:
-    def pilot(product: float, count: int) -> Interval:
+    def read_pilot(product: float, count: int) -> Interval:
         return pilots(np.sqrt(product * RATIO), np.sqrt(product / RATIO), count)
 
-    return ScoreSizes(0.0, TARGET_LOGIT / find_length(pilots, pilot, guess.W, cap**2 / RATIO))
+    return ScoreSizes(0.0, TARGET_LOGIT / find_length(pilots, read_pilot, guess.W, cap**2 / RATIO))
 
 
-def find_length(pilots: KeyPilots, pilot, guess: float, cap: float) -> float:
+def find_length(pilots: KeyPilots, read_pilot, guess: float, cap: float) -> float:
     oracle = pilots.meter.oracle
     start = TARGET_LOGIT / guess if guess > 0 else 1.0
-    return find_logit_scale(pilot, min(start, cap), cap, oracle.roundoff, SATURATED, TARGET_LOGIT, SCALE_PILOTS)
+    return find_logit_scale(read_pilot, min(start, cap), cap, oracle.roundoff, SATURATED, TARGET_LOGIT, SCALE_PILOTS)
 
 
 def best_lengths(meter: IsolatedHead, sizes: ScoreSizes) -> tuple[float, float]:
@@ -221,7 +221,7 @@ def read_key(meter: IsolatedHead, q: Float[np.ndarray, " d"]) -> Float[np.ndarra
     """The head's key for a query token, as far as its own keys see it."""
     x = np.append(q / meter.kappa, 1.0)
     size = float(np.linalg.norm(x))
-    return meter.keys.inverse @ meter.against(x[None] / size, meter.keys.vectors).t[0] * size
+    return meter.keys.inverse @ meter.read_against(x[None] / size, meter.keys.vectors).t[0] * size
 
 
 def read_value_again(

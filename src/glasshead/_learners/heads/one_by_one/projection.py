@@ -45,7 +45,7 @@ def read_projected(
     meter = meter.tuned(found.W @ meter.queries.vectors.T) if found.rank else meter
     x = meter.asked.rest
     if find_columns_outside(meter, U, found, x, rng):
-        seen = meter.keys.inverse @ meter.against(x, meter.keys.vectors).t.T
+        seen = meter.keys.inverse @ meter.read_against(x, meter.keys.vectors).t.T
         U, inner, seen = extended(U, inner, seen)
     else:
         seen = read_in_span(meter, U, x, rng)
@@ -71,7 +71,7 @@ def find_columns_outside(
     a, mixed = rng.standard_normal(m), rng.standard_normal(len(x)) @ x
     a -= U @ (U.T @ a)
     keys, mix = meter.pairs((a / np.linalg.norm(a))[None], rng)
-    scores = meter.against((mixed / np.linalg.norm(mixed))[None], keys[0])
+    scores = meter.read_against((mixed / np.linalg.norm(mixed))[None], keys[0])
     size = float(np.linalg.norm(found.W))
     noise = np.abs(mix[0]) @ (scores.halfwidth[0] + meter.rounding(size)) + found.bound
     return bool(abs(mix[0] @ scores.t[0]) > noise)
@@ -108,7 +108,7 @@ def read_in_span(meter: IsolatedHead, U: np.ndarray, x: np.ndarray, rng: np.rand
     if U.shape[1] == 0:
         return np.zeros((0, len(x)))
     frame = meter.frame(U, rng)
-    return U.T @ frame.inverse @ meter.against(x, frame.vectors).t.T
+    return U.T @ frame.inverse @ meter.read_against(x, frame.vectors).t.T
 
 
 AMPLIFIED = 30.0  # times the error of a measured column: what the others may inherit

@@ -105,7 +105,7 @@ class SteeredReading:
         F = np.eye(self.basis.shape[1]) if F is None else F
         sign = np.where(F @ (self.basis.T @ self.v) < 0, -1.0, 1.0)  # so that the key and f add up
         keys = np.vstack([np.zeros(self.box.dim), sign[:, None] * F @ self.basis.T])
-        steered = self.steered(self.parts[self.h].meter.kappa * x[:-1] / x[-1])
+        steered = self.find_steered(self.parts[self.h].meter.kappa * x[:-1] / x[-1])
         length = 1.0 / steered.rms
         s, error = self.read(steered, length * keys)
         for _ in range(KEY_SHRINKS):
@@ -130,11 +130,11 @@ class SteeredReading:
     def values_on(self, on: np.ndarray) -> np.ndarray:
         return self.space.values.v[on].sum(axis=0)
 
-    def steered(self, q: np.ndarray) -> SteeredQuery:
+    def find_steered(self, q: np.ndarray) -> SteeredQuery:
         seen = np.array([part.key_at(q) for part in self.parts])  # along each head's light, and along what no head sees
         own, size = seen[self.h], rms_coordinate(seen[self.h])
         n, on = steering_vector(seen[:, 1:], self.h, self.depths(seen), self.rng)
-        steer, swing = self.space.kernel @ n, self.swing(q, n, on, own)
+        steer, swing = self.space.kernel @ n, self.read_swing(q, n, on, own)
         towards = self.space.kernel @ own[1:] / (max(own[1:] @ own[1:], own @ own * LEAST_SHARE) or 1.0)
         light = (self.space.duals[self.h] - own[0] * towards) / size
         return SteeredQuery(q, steer + light, on, swing + float(light @ self.v), size)
@@ -143,7 +143,7 @@ class SteeredReading:
         deep = OFF_DEPTH - np.log(self.box.oracle.roundoff)
         return np.array([deep + UNMEASURED * rms_coordinate(one) / rms_coordinate(seen[self.h]) for one in seen])
 
-    def swing(self, q: np.ndarray, n: np.ndarray, on: np.ndarray, own: np.ndarray) -> float:
+    def read_swing(self, q: np.ndarray, n: np.ndarray, on: np.ndarray, own: np.ndarray) -> float:
         """`n.v_h`, which should be 0, but n is long and v_h not quite known: read with n longer still and head h on."""
         far = min(self.box.oracle.roundoff**-0.25, self.box.oracle.reach / (4 * float(np.linalg.norm(n)) or 1.0))
         full = (OFF_DEPTH - np.log(self.box.oracle.roundoff)) * own[1:] / (own[1:] @ own[1:] or 1.0)

@@ -11,6 +11,8 @@ numbers for each of them, the coordinates of key and value along that direction.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ...._types import Float
@@ -158,27 +160,31 @@ def read_coordinate(
     found = np.zeros((2, len(flat)))
     for move in SHIFTS:
         far = move / float(np.linalg.norm(flat.K, axis=1).max())
-        found, left = solved_shift(ShiftedPlane(plane, flat, direction, far))
+        found, left = solved_shift(read_shifted(plane, flat, direction, far))
         if left * far <= enough * plane.length:
             break
     return found
 
 
+@dataclass(frozen=True)
 class ShiftedPlane:
-    """Keys of the plane, moved the same way out of it, in coordinates along it and beyond, and their answers."""
+    """Keys Z of the plane, moved `far` out of it, in coordinates along it and beyond, and their answers y."""
 
-    def __init__(self, plane: Plane, flat: Pairs, direction: Float[np.ndarray, " d"], far: float):
-        edges, others = (
-            keys_around(flat, SHIFT_EACH, plane.length, plane.rng),
-            random_keys(SHIFT_SPARE, plane.length, len(plane.basis), plane.rng),
-        )
-        sent, self.y = plane.even(np.vstack([edges, others]) @ plane.basis + far * direction)
-        self.Z = np.c_[sent @ plane.basis.T, sent @ direction]
-        self.flat, self.far = flat, far
+    flat: Pairs
+    far: float
+    Z: Float[np.ndarray, "n m"]
+    y: Float[np.ndarray, " n"]
 
     def pairs(self, x: np.ndarray) -> Pairs:
         k, v = x.reshape(2, -1)
         return Pairs(np.c_[self.flat.K, k], np.c_[self.flat.V, v])
+
+
+def read_shifted(plane: Plane, flat: Pairs, direction: Float[np.ndarray, " d"], far: float) -> ShiftedPlane:
+    edges = keys_around(flat, SHIFT_EACH, plane.length, plane.rng)
+    others = random_keys(SHIFT_SPARE, plane.length, len(plane.basis), plane.rng)
+    sent, y = plane.even(np.vstack([edges, others]) @ plane.basis + far * direction)
+    return ShiftedPlane(flat, far, np.c_[sent @ plane.basis.T, sent @ direction], y)
 
 
 def solved_shift(cut: ShiftedPlane) -> tuple[Float[np.ndarray, "2 H"], float]:
