@@ -11,7 +11,7 @@ from .family_laws import check_front_laws, check_last_token, check_sign_laws, ch
 from .front import check_held_out_front, check_held_out_front_signs, check_ordinary_tokens
 from .heads import check_heads_everywhere, check_held_out_heads
 from .held_out import QUERIES, check_held_out, check_held_out_vector
-from .judge import JUDGE_QUERIES, check_everywhere
+from .judge import JUDGE_QUERIES, check_a_few, check_everywhere
 from .laws import MIXTURE_KEYS, check_head_laws, check_layer_laws, check_mixture, mix_third_key
 from .noise import Noise, Unpromised, find_promise, read_noise, refuse_noise
 from .outputs import check_held_out_outputs

@@ -175,18 +175,10 @@ def check_ordinary_tokens(oracle: Oracle, model: FrontHead, rng: np.random.Gener
         last = rng.standard_normal((ORDINARY_SEQUENCES, 1, oracle.dim))
         others = last + scatter * rng.standard_normal((ORDINARY_SEQUENCES, ORDINARY_TOKENS - 1, oracle.dim))
         X = size * np.concatenate([others, last], axis=1)
-        fits = [which for which in range(ORDINARY_SEQUENCES) if can_be_shortened(model, X[which])]
+        fits = [which for which in range(ORDINARY_SEQUENCES) if model.can_shorten(X[which])]
         if len(fits) < ORDINARY_ENOUGH:
             continue
         answers = np.asarray(oracle(X[fits])).reshape(len(fits), -1)
         expected = np.asarray(model(X[fits])).reshape(len(fits), -1)
         return float(np.abs(answers - expected).max()) <= LOOSE_ORDINARY * float(np.ptp(answers, axis=0).max())
     return False
-
-
-def can_be_shortened(model: FrontHead, X: np.ndarray) -> bool:
-    """Whether some shorter sequence has the same attention output as X."""
-    try:
-        return len(list(model.shorter(X))) > 0
-    except ValueError:
-        return False

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from .._errors import ALL_LENGTHS, FRESH_HEADS, BudgetExceeded
-from .._learned import HeldOut, LearnedMultiHead
+from .._learned import HeldOut, LearnedMultiHead, head_length
 from .._models import Attention
 from .._oracles import Oracle
-from .held_out import Compared, Fresh, head_length, judged_fresh, read_fresh, unit_scale
+from .held_out import Compared, Fresh, judged_fresh, read_fresh, unit_scale
 
 REFUSED_SHARE = 1e-6  # of what the choice of tokens makes of an answer: past this the box is something else
 PROMISED = 100.0  # times the promised error of an answer

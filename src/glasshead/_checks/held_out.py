@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import ASKED_AGAIN, FRESH_HEAD, FRESH_HEADS, Evidence
-from .._learned import HeldOut, LearnedVector, Predicting
-from .._models import Attention, Transformer
+from .._learned import HeldOut, LearnedVector, Predicting, head_length, suited_length
 from .._oracles import Oracle
 from .._types import Float
 
@@ -142,21 +141,6 @@ def unit_scale(X: np.ndarray) -> np.ndarray:
     longest_allowed = 2 * np.sqrt(X.shape[-1])
     norms = np.linalg.norm(X, axis=-1, keepdims=True)
     return X / np.maximum(norms, longest_allowed)
-
-
-def suited_length(dim: int, W: float, key_bias: float) -> float:
-    """The token length at which scores differ by a few units, so that the softmax is neither flat nor saturated.
-
-    It solves `W size^2 + key_bias size = 2` in what Gaussian tokens over `2 sqrt(d)` see of either.
-    """
-    half = 2 * np.sqrt(dim)
-    quadratic, linear = W / half**2, key_bias / half
-    return float(4 / (linear + np.sqrt(linear**2 + 8 * quadratic)) if linear + quadratic > 0 else half)
-
-
-def head_length(head: Attention | Transformer) -> float:
-    """The token length suited to one head."""
-    return suited_length(head.dim, head.W_norm, float(np.linalg.norm(head.key_bias)))
 
 
 # One head, alone or in front of a network that was read too.

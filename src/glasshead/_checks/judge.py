@@ -23,9 +23,7 @@ from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable
 from .._learned import MEASURED, HeldOut, Learned, LearnedFront, LearnedHead
 from .._oracles import Oracle, Voting
 from .._recovery import Checked
-from .front import can_be_shortened
-from .held_out import CHECKING, Compared, head_length
-from .neighbours import flattened, front_doubt, heads_of, magnitude, neighbour, with_one_moved
+from .held_out import CHECKING, Compared
 
 ALONE = 7  # sequences of one token, which show errors of v
 JUDGED_LENGTHS = 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64  # a sequence of each for the sizes of users, suited, and larger
@@ -71,6 +69,17 @@ def check_everywhere(
     return learned, check
 
 
+A_FEW = 2, 3, 5, 8  # the lengths of a first look
+
+
+def check_a_few(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> bool:
+    """Whether a few sequences of users' size are answered as predicted: a first look, for learners that can go on."""
+    X, _ = drawn(oracle, A_FEW, np.ones(len(A_FEW)), rng)
+    got, want = by_length(oracle, X), by_length(learned.model, X)
+    level = oracle.tolerance + (oracle.rtol + OF_RANGE) * np.abs(got).max()
+    return bool(np.abs(got - want).max() <= level)
+
+
 def with_sequences(held: HeldOut, asked: int, within: float, residual: float) -> HeldOut:
     """What the held-out check said, and so many ordinary sequences after it."""
     residual = max(residual, held.residual or 0.0)
@@ -85,14 +94,14 @@ Kind = tuple[list[np.ndarray], np.ndarray]  # sequences, and the sizes of their 
 
 
 def sequences(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> list[Kind]:
-    """Tokens of users' size, of the suited one, and larger ones; single tokens where a model predicts them."""
+    """Tokens of users' size, of the suited one, and larger ones; single tokens; all that the model predicts."""
     count = len(JUDGED_LENGTHS)
-    suited = np.resize(suited_sizes(learned, oracle), count)
+    suited = np.resize(learned.suits(oracle.reach), count)
     sizes = [2.0 ** rng.uniform(-1, 1, count), suited, np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, count)]
     kinds = [drawn(oracle, JUDGED_LENGTHS, each, rng) for each in sizes]
-    if isinstance(learned, LearnedFront):
-        return [shortened(learned, kind) for kind in kinds]
-    return [*kinds, drawn(oracle, (1,) * ALONE, 2.0 ** rng.uniform(-1, 1, ALONE), rng)]
+    kinds.append(drawn(oracle, (1,) * ALONE, 2.0 ** rng.uniform(-1, 1, ALONE), rng))
+    kept = [[i for i, x in enumerate(X) if learned.says(x)] for X, _ in kinds]
+    return [([X[i] for i in which], sizes[which]) for (X, sizes), which in zip(kinds, kept, strict=True)]
 
 
 def drawn(oracle: Oracle, lengths: Sequence[int], sizes: np.ndarray, rng: np.random.Generator) -> Kind:
@@ -103,20 +112,6 @@ def drawn(oracle: Oracle, lengths: Sequence[int], sizes: np.ndarray, rng: np.ran
         norms = np.linalg.norm(tokens, axis=1, keepdims=True)
         X.append(tokens * np.minimum(1.0, oracle.reach / norms))
     return X, sizes
-
-
-def shortened(learned: LearnedFront, kind: Kind) -> Kind:
-    """Those that a head with a black box behind it can say anything about."""
-    kept = [i for i, x in enumerate(kind[0]) if can_be_shortened(learned.model, x)]
-    return [kind[0][i] for i in kept], kind[1][kept]
-
-
-def suited_sizes(learned: Learned, oracle: Oracle) -> np.ndarray:
-    """The sizes of entries at which scores differ by a few units, for every head in turn."""
-    if isinstance(learned, LearnedFront):
-        return np.array([min(learned.scale, oracle.reach / 2) / np.sqrt(oracle.dim)])
-    lengths = [head_length(head) for head in heads_of(learned.model)]
-    return np.minimum(lengths, oracle.reach) / (2 * np.sqrt(oracle.dim))
 
 
 def by_length(function: Callable, X: Sequence[np.ndarray]) -> np.ndarray:
@@ -189,8 +184,8 @@ def read_groups(
         return []
     got, want = by_length(oracle, everything), by_length(learned.model, everything)
     level = oracle.tolerance + oracle.rtol * np.abs(got).max(axis=1)
-    made_of = [magnitude(learned.model, x, y) for x, y in zip(everything, got, strict=True)]
-    level += ROUNDED * oracle.roundoff * np.array(made_of)
+    terms = np.array([learned.largest_term(x) for x in everything])
+    level += ROUNDED * oracle.roundoff * np.maximum(terms, np.abs(got).max(axis=1))
     typical, chosen = doubt(learned, held, everything, want, rng)
     groups, start, first = [], 0, 0.0
     for X, sizes in kinds:
@@ -208,11 +203,11 @@ def doubt(
     learned: Learned, held: HeldOut, X: list[np.ndarray], want: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each sequence how far the predictions of neighbours typically are from `want`, and those of a plain mean."""
-    if isinstance(learned, LearnedFront):
-        return front_doubt(learned, X, want), np.full(len(X), np.inf)
     share = min(VOID, WORSE_THAN_RESIDUAL * (held.residual or 0.0))
-    around = [apart(neighbour(learned, share, rng), X, want) for _ in range(NEIGHBOURS)]
-    return np.sqrt(np.mean(np.square(around), axis=0)), apart(flattened(learned.model), X, want)
+    around = [apart(model, X, want) for model in learned.neighbours(share, NEIGHBOURS, rng)]
+    typical = np.sqrt(np.mean(np.square(around), axis=0)) if around else np.zeros(len(X))
+    flat = learned.flat
+    return typical + learned.doubt(X, want), np.zeros(len(X)) if flat is None else apart(flat, X, want)
 
 
 def apart(model: Callable, X: list[np.ndarray], want: np.ndarray) -> np.ndarray:
@@ -227,7 +222,7 @@ def refuse_empty(oracle: Oracle, learned: Learned, held: HeldOut) -> None:
     moves scores of ordinary tokens by one."""
     if learned.bound is None:
         return
-    W = float(np.linalg.norm(learned.model.W))
+    W = float(np.linalg.norm(learned.model.W))  # what has a bound has a W
     longest = min(np.sqrt(oracle.dim), oracle.reach)
     if W > 0 and not learned.bound < W:
         refuse(f"a W of norm {W:.2g} was found, within {learned.bound:.2g}, which says nothing", learned, held)
@@ -250,16 +245,12 @@ def refuse_void(learned: Learned, check: HeldOut, groups: list[Group]) -> None:
 
 
 def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Group], rng: np.random.Generator) -> None:
-    """Refuses where a head's W, off by a tenth, would change no answer by more than these are off anyway. A bound says
-    it better."""
-    if learned.bound is not None or isinstance(learned, LearnedFront):
-        return
+    """Refuses where a head's W, off by a tenth, would change no answer by more than these are off anyway."""
     X, want = [x for g in groups for x in g.X], np.concatenate([g.want for g in groups])
     error = np.concatenate([np.maximum(g.off, g.level) for g in groups])
-    heads = heads_of(learned.model)
-    for h in (h for h, head in enumerate(heads) if head.W_norm > 0):
-        if not np.any(apart(with_one_moved(learned.model, h, OF_ATTENTION, rng), X, want) > SEEN * error):
-            refuse(f"the W of head {h + 1} of {len(heads)} shows in no answer", learned, check)
+    for h, model in enumerate(learned.hidden(OF_ATTENTION, rng)):
+        if not np.any(apart(model, X, want) > SEEN * error):
+            refuse(f"the W of one head, number {h + 1} of those found, shows in no answer", learned, check)
 
 
 def with_measured_bounds(
@@ -298,7 +289,7 @@ def check_signs_everywhere(
     if isinstance(learned, LearnedFront):
         missed, allowed = got != want.astype(bool), SIDES_MISSED
     else:
-        around = [by_length(neighbour(learned, 0.0, rng), X)[:, 0] for _ in range(NEIGHBOURS)]
+        around = [by_length(model, X)[:, 0] for model in learned.neighbours(0.0, NEIGHBOURS, rng)]
         decided = (np.abs(want) > OF_RANGE * np.ptp(want)) & ((np.array(around) > 0) == (want > 0)).all(axis=0)
         missed, allowed = decided & (got != (want > 0)), 0
     check = with_sequences(held, len(X), 0.0, 0.0)

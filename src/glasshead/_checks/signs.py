@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from .._errors import FRESH_HEAD
-from .._learned import HeldOut, LearnedHead
+from .._learned import HeldOut, LearnedHead, head_length
 from .._oracles import Oracle, Voting
-from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, Compared, head_length, unit_scale
+from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, Compared, unit_scale
 
 SAFE_MARGIN = 2.0  # times the error bounds: what a predicted value must be to be held against the box
 SIGN_DRAWS = 64  # sequences drawn until two of them are answered differently

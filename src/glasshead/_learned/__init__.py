@@ -4,7 +4,9 @@
   bounds that follow from a promise, from the scatter of passes, or for yes and no
 - `kinds`: several heads, and one with many outputs: checked, not bounded; a head with a network behind it, which is
   known (`LearnedTransformer`) or stays a box (`LearnedFront`)
+- `neighbours`: models around one that was found, which say what may be held against a box
 """
 
 from .head import BOUNDS, MEASURED, HeldOut, Learned, LearnedFromSigns, LearnedHead, Predicting, Quiet, Sampled
 from .kinds import LearnedCombined, LearnedFront, LearnedMultiHead, LearnedTransformer, LearnedVector, Promise
+from .neighbours import head_length, suited_length

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,16 @@ from .._limits import BITS
 from .._models import Attention, Model, Transformer
 from .._oracles import Oracle
 from .._recovery import Checked, Recovery
+from .neighbours import (
+    flattened,
+    gaussian_like,
+    head_length,
+    heads_of,
+    largest_term,
+    with_one_off,
+    with_scores_off,
+    with_share_off,
+)
 
 # A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
 # confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
@@ -88,6 +98,37 @@ class Learned:
         """What was found, for the reason given to the user."""
         raise NotImplementedError
 
+    # What the judge wants to know. Where a family says nothing it is judged by its answers alone.
+
+    def suits(self, reach: float) -> tuple[float, ...]:
+        """The sizes of entries of tokens at which the model shows most of itself, one for each head if they differ."""
+        return (1.0,)
+
+    def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list[Any]:
+        """So many models as far from this one as its bounds leave open; or off by that share, if it has none."""
+        return []
+
+    def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:
+        """For each W that no bound speaks for, the model with that one off by a share."""
+        return []
+
+    @property
+    def flat(self) -> Any:
+        """The model without attention, if that can be said."""
+        return None
+
+    def largest_term(self, x: np.ndarray) -> float:
+        """The largest number that the answer to a sequence is made of, as far as is known."""
+        return 0.0
+
+    def says(self, x: np.ndarray) -> bool:
+        """Whether the model predicts the answer to a sequence."""
+        return True
+
+    def doubt(self, X: Sequence[np.ndarray], want: np.ndarray) -> np.ndarray | float:
+        """How far off predictions typically are, beside what neighbours say."""
+        return 0.0
+
     def through(self, oracle: Oracle) -> Oracle:
         """The oracle to check the model with: the box itself, unless noise has to be made a promise first."""
         return oracle
@@ -118,7 +159,31 @@ class Learned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predicting(Learned):
+class Attending(Learned):
+    """A model with heads in it, whose scores can be moved."""
+
+    def suits(self, reach: float) -> tuple[float, ...]:
+        """Where the scores of a head differ by a few units."""
+        half = 2 * float(np.sqrt(self.model.dim))
+        return tuple(min(head_length(head), reach) / half for head in heads_of(self.model))
+
+    def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list[Any]:
+        return [with_share_off(self.model, share, rng) for _ in range(count)]
+
+    def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:
+        heads = heads_of(self.model)
+        return [with_one_off(self.model, h, share, rng) for h, head in enumerate(heads) if head.W_norm > 0]
+
+    @property
+    def flat(self) -> Any:
+        return flattened(self.model)
+
+    def largest_term(self, x: np.ndarray) -> float:
+        return largest_term(self.model, x)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicting(Attending):
     """A model that says how far a box that it describes may answer from it."""
 
     model: Attention | Transformer
@@ -168,6 +233,19 @@ class LearnedHead(Predicting):
         biases = " and ".join(["a key bias"] * head.has_key_bias + ["a bias"] * bool(np.any(head.bias))) or "no bias"
         rank = f"of rank {self.rank}" if self.rank else f"whose W cannot be told from 0 (at most {self.bound:.1e})"
         return f"one head {rank} with {biases}{self.caveat}"
+
+    def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list[Any]:
+        return [self.neighbour(rng) for _ in range(count)]
+
+    def neighbour(self, rng: np.random.Generator) -> Attention:
+        """A head as far from this one as all of its bounds leave open, in a random direction."""
+        near = with_scores_off(self.model, lambda head: self.bound, lambda head: self.bound_key_bias, rng)
+        v, bias = near.v, np.asarray(near.bias)
+        v, bias = v + gaussian_like(v, self.bound_v, rng), bias + gaussian_like(bias, self.bound_bias, rng)
+        return Attention(near.W, v=v, key_bias=near.key_bias, bias=bias)
+
+    def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:
+        return []
 
     def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
         """How far the box's answers to `X (B, N, d)` may lie from the model's if the box is the head it was taken for.

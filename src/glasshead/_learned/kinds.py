@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from .._models import Attention, FrontHead, MultiHead, Transformer
 from .._oracles import Oracle
 from .._relu import ReluNetwork
 from .._types import Float
-from .head import UNCHECKED, HeldOut, Learned, Predicting, free_parameters
+from .head import UNCHECKED, Attending, HeldOut, Learned, Predicting, free_parameters
 
 # The share of a key bias outside the columns of W that is none: heads whose answers differ by more are refused. It
 # decides how many parameters are counted, nothing else.
@@ -29,7 +30,7 @@ def in_columns(head: Attention, rank: int) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnedHeads(Learned):
+class LearnedHeads(Attending):
     """A sum of heads, in no particular order, or one of them. `value_rank` is that of each head's values, where there
     is more than one output."""
 
@@ -174,6 +175,23 @@ class LearnedFront(Learned):
     score_error: float
     bits: int = 1
     check: HeldOut = UNCHECKED
+
+    def suits(self, reach: float) -> tuple[float, ...]:
+        return (min(self.scale, reach / 2) / float(np.sqrt(self.model.dim)),)
+
+    def says(self, x: np.ndarray) -> bool:
+        """Whether there is a shorter sequence to ask instead. One token says nothing about a head."""
+        return len(x) > 1 and self.model.can_shorten(x)
+
+    def doubt(self, X: Sequence[np.ndarray], want: np.ndarray) -> np.ndarray:
+        """As much of the range of answers as scores are typically off by, and the noise."""
+        d = self.model.dim
+
+        def score(x: np.ndarray) -> float:
+            norms = np.linalg.norm(self.model.seen(x), axis=1)
+            return float(norms.max() * (norms[-1] * self.bound / d + self.bound_key_bias / np.sqrt(d)))
+
+        return np.array([min(1.0, score(x)) for x in X]) * float(np.ptp(want, axis=0).max()) + self.noise
 
     @property
     def limit(self) -> int:

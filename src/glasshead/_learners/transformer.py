@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
-from .._checks import check_front_laws
+from .._checks import check_a_few, check_front_laws
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch, WrongOutputs
 from .._learned import LearnedTransformer
 from .._meters import Values
 from .._models import Transformer
-from .._oracles import Flat, Oracle, Straightened
+from .._oracles import FAR_OUT, LESS_FAR_OUT, Flat, Oracle, Straightened
 from .._relu import ReluNetwork, recover_relu
 from .._schemes import read_W
 from .frames import find_frames
@@ -34,16 +36,20 @@ def learn_transformer(
         )
     known: dict = {"A": network.A, "w": network.w, "b": network.b, "c": network.c}
     try:
-        return read_head(oracle, network, rng, rank, accuracy, known)
-    except (TargetMismatch, Flat):  # the tokens of one frame may lie where the network hides them
-        return read_head(oracle, network, rng, rank, accuracy, known)
+        with suppress(TargetMismatch, Flat):  # the tokens of one frame may lie where the network hides them
+            learned = read_head(oracle, network, rng, rank, accuracy, known, FAR_OUT)
+            if check_a_few(oracle, learned, rng):
+                return learned
+        return read_head(oracle, network, rng, rank, accuracy, known, LESS_FAR_OUT)
     except BudgetExceeded as error:
         error.known = known | error.known
         raise
 
 
-def read_head(oracle: Oracle, network: ReluNetwork, rng, rank, accuracy, known: dict) -> LearnedTransformer:
-    plain = Straightened(oracle, network, rng, network.residual or 0.0)
+def read_head(
+    oracle: Oracle, network: ReluNetwork, rng, rank, accuracy, known: dict, far_out: float
+) -> LearnedTransformer:
+    plain = Straightened(oracle, network, rng, network.residual or 0.0, far_out)
     values = Values(plain.values, 0.0, min(1.0, oracle.reach))
     meter = find_frames(plain, values, rng, known, around=plain.values)
     oracle.stage = "reading W"

@@ -123,6 +123,13 @@ class FrontHead(Head):
         """Groups of sequences, by their indices in `X`, and shorter ones with the same attention output."""
         return shorter(self, self.batched(X)[0])
 
+    def can_shorten(self, X: ArrayLike) -> bool:
+        """Whether some shorter sequence has the same attention output as X."""
+        try:
+            return len(list(self.shorter(X))) > 0
+        except ValueError:
+            return False
+
     def within(self, basis: Float[np.ndarray, "d n"], norm: Norm, behind: Behind | None) -> FrontHead:
         """This head as one on normalised tokens that it sees only by their coordinates in an orthonormal basis."""
         factors = None if self._factors is None else tuple(F @ basis.T for F in self._factors)

@@ -9,5 +9,5 @@ from .base import REACH, Opening, Oracle, Wrapper, law_token, read_opening
 from .box import Answering, SignOracle, ValueOracle, as_oracle
 from .limits import Budgeted, Counted, Recorded, Watched, bar
 from .noise import CERTAIN, Averaged, Narrow, Voting
-from .straightened import Flat, Straightened
+from .straightened import FAR_OUT, LESS_FAR_OUT, Flat, Straightened
 from .views import Antisymmetric, Combined, Normalised, OneNumber, OneOutput, Scaled, Translated, Within

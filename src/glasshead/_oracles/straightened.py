@@ -23,7 +23,9 @@ BLOCK_NUMBERS = 2**22  # numbers at a time
 FITS = 1e-9  # of the terms that the network adds up
 SAME_WEIGHT = 1e-6  # weights from the two keys that differ by less are one
 LOST_WEIGHT = 1e-4  # a weight that rounding could move by more is lost
-FAR_OUT = 256.0  # times the distance at which neurons bend: from there the network is linear but for a small part
+# Times the distance at which neurons bend: from there the network is linear but for a small part. Where scores of keys
+# as long as that are saturated, a key bias being large say, the lesser one is left.
+FAR_OUT, LESS_FAR_OUT = 256.0, 16.0
 LEAST_SHOWN = 1e-6  # of what the network adds up: keys that show less are too few to matter
 FACTORS = (1 / 8, 8.0, 1 / 64, 64.0, 512.0)  # by which keys are shortened or lengthened where the network is flat
 OTHER_KEYS = 3  # times in a row that keys are lengthened or shortened before a token is given up
@@ -47,12 +49,14 @@ class Straightened(Wrapper):
     better through the network is sent.
     """
 
-    def __init__(self, inner: Oracle, network: Network, rng: np.random.Generator, error: float = 0.0):
+    def __init__(
+        self, inner: Oracle, network: Network, rng: np.random.Generator, error: float = 0.0, far_out: float = FAR_OUT
+    ):
         super().__init__(inner)
         self.network = network
         directions = unit(rng.standard_normal((TRIED_DIRECTIONS, inner.dim)))
-        self.values = steepest_direction(network, max(1.0, FAR_OUT * network.farthest_kink) * directions)
-        self.shortest = FAR_OUT * network.farthest_kink
+        self.values = steepest_direction(network, max(1.0, far_out * network.farthest_kink) * directions)
+        self.shortest = far_out * network.farthest_kink
         keys = unit(self.values + unit(directions - np.outer(directions @ self.values, self.values)))
         length = max(1.0, self.shortest)
         shown = [
