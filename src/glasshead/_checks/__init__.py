@@ -2,7 +2,8 @@
 
 `laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
 with a network behind them, and of yes and no. `held_out` draws, asks and judges fresh sequences; `heads`, `outputs`,
-`signs` and `front` add what their families need. `noise` tells noise that nobody promised from a box of another kind,
+`signs` and `front` add what their families need. `judge` decides last, for every family alike, from the ordinary sequences of
+`ordinary`. `noise` tells noise that nobody promised from a box of another kind,
 and `opening` keeps the first answers of all.
 A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a law that is broken raises `TargetMismatch`.
 """
@@ -11,8 +12,9 @@ from .family_laws import check_front_laws, check_last_token, check_sign_laws, ch
 from .front import check_held_out_front, check_held_out_front_signs, check_ordinary_tokens
 from .heads import check_heads_everywhere, check_held_out_heads
 from .held_out import QUERIES, check_held_out, check_held_out_vector
-from .judge import JUDGE_QUERIES, check_a_few, check_everywhere
+from .judge import check_a_few, check_everywhere
 from .laws import MIXTURE_KEYS, check_head_laws, check_layer_laws, check_mixture, mix_third_key
 from .noise import Noise, Unpromised, find_promise, read_noise, refuse_noise
+from .ordinary import JUDGE_QUERIES
 from .outputs import check_held_out_outputs
 from .signs import SIGN_QUERIES, check_held_out_signs

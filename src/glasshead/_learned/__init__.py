@@ -1,12 +1,13 @@
 """What learners hand back: one base class, `Learned`, which says what `gh.recover` needs of each, and its kinds.
 
-- `head`: the protocol, what fresh queries said about it (`HeldOut`), where a confidence comes from; and one head, with
-  bounds that follow from a promise, from the scatter of passes, or for yes and no
+- `learned`: the protocol, what fresh queries said about it (`HeldOut`), and where a confidence comes from
+- `head`: one head, with bounds that follow from a promise, from the scatter of passes, or for yes and no
 - `kinds`: several heads, and one with many outputs: checked, not bounded; a head with a network behind it, which is
   known (`LearnedTransformer`) or stays a box (`LearnedFront`)
 - `neighbours`: models around one that was found, which say what may be held against a box
 """
 
-from .head import BOUNDS, MEASURED, HeldOut, Learned, LearnedFromSigns, LearnedHead, Predicting, Quiet, Sampled
+from .head import BOUNDS, LearnedFromSigns, LearnedHead, Quiet, Sampled
 from .kinds import LearnedCombined, LearnedFront, LearnedMultiHead, LearnedTransformer, LearnedVector, Promise
+from .learned import MEASURED, HeldOut, Learned, Predicting
 from .neighbours import head_length, suited_length

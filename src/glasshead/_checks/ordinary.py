@@ -1,0 +1,146 @@
+"""Ordinary sequences: what the judge asks, how far off answers may be, and how far off they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._learned import HeldOut, Learned
+from .._oracles import Oracle
+from .held_out import Compared
+
+ALONE = 7  # sequences of one token, which show errors of v
+JUDGED_LENGTHS = 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64  # a sequence of each for the sizes of users, suited, and larger
+JUDGE_QUERIES = ALONE + 3 * len(JUDGED_LENGTHS)
+
+OF_RANGE = 0.01  # of the range of answers: what is off by more is another function
+VOID = 0.05  # of the same: a check that allows more passes nearly anything
+ROUNDED = 4.0  # roundings of the largest number that an answer is made of
+NEIGHBOURS = 6  # models as far from the found one as bounds leave open
+NEIGHBOUR_TIMES = 3.0  # times how far their answers typically are from its own
+WORSE_THAN_RESIDUAL = 4.0  # times that of the held-out check: about what W is off by, of its norm, at most
+
+Kind = tuple[list[np.ndarray], np.ndarray]  # sequences, and the sizes of their tokens
+
+
+def sequences(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> list[Kind]:
+    """Tokens of users' size, of the suited one, and larger ones; single tokens; all that the model predicts."""
+    count = len(JUDGED_LENGTHS)
+    suited = np.resize(learned.suits(oracle.reach), count)
+    sizes = [2.0 ** rng.uniform(-1, 1, count), suited, np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, count)]
+    kinds = [drawn(oracle, JUDGED_LENGTHS, each, rng) for each in sizes]
+    kinds.append(drawn(oracle, (1,) * ALONE, 2.0 ** rng.uniform(-1, 1, ALONE), rng))
+    kept = [[i for i, x in enumerate(X) if learned.says(x)] for X, _ in kinds]
+    return [([X[i] for i in which], sizes[which]) for (X, sizes), which in zip(kinds, kept, strict=True)]
+
+
+def drawn(oracle: Oracle, lengths: Sequence[int], sizes: np.ndarray, rng: np.random.Generator) -> Kind:
+    """One sequence of each length, of Gaussian tokens with entries of that size, none longer than can be sent."""
+    X = []
+    for length, size in zip(lengths, sizes, strict=True):
+        tokens = size * rng.standard_normal((length, oracle.dim))
+        norms = np.linalg.norm(tokens, axis=1, keepdims=True)
+        X.append(tokens * np.minimum(1.0, oracle.reach / norms))
+    return X, sizes
+
+
+def by_length(function: Callable, X: Sequence[np.ndarray]) -> np.ndarray:
+    """What a function of batches says of sequences of any lengths, one row for each."""
+    out: dict[int, np.ndarray] = {}
+    for length in dict.fromkeys(map(len, X)):
+        which = [i for i, x in enumerate(X) if len(x) == length]
+        said = np.asarray(function(np.stack([X[i] for i in which])))
+        out |= zip(which, said.reshape(len(which), -1), strict=True)
+    return np.array([out[i] for i in range(len(X))])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sequences of one kind: with tokens of which `sizes`, what the box answered and the model predicts, as `(B, k)`.
+
+    `level` is how far off an answer may be by its promise and its format, `typical` how far off predictions are if the
+    model is off by its bounds, and `chosen` how far attention moves them from what the plain mean would give. `extent`
+    is the range of answers to such sequences if their tokens have size 1.
+    """
+
+    X: list[np.ndarray]
+    sizes: np.ndarray
+    got: np.ndarray
+    want: np.ndarray
+    level: np.ndarray
+    typical: np.ndarray
+    chosen: np.ndarray
+    extent: float
+
+    @property
+    def off(self) -> np.ndarray:
+        return np.abs(self.got - self.want).max(axis=1)
+
+    @property
+    def range(self) -> np.ndarray:
+        """That of all answers, for tokens of the size of each."""
+        return self.extent * self.sizes
+
+    @property
+    def allowed(self) -> np.ndarray:
+        return OF_RANGE * self.range + self.level + NEIGHBOUR_TIMES * self.typical
+
+    @property
+    def allowed_share(self) -> np.ndarray:
+        """Of the range; more than `VOID` is refused."""
+        return np.minimum(VOID, self.allowed / np.maximum(self.range, np.finfo(float).tiny))
+
+    @property
+    def compared(self) -> Compared:
+        return Compared(self.X, self.got, self.want, self.allowed)
+
+    @property
+    def expected(self) -> np.ndarray:
+        """How far off answers are if the bounds are true and hardly any smaller would be."""
+        return np.hypot(self.typical, self.level)
+
+    @property
+    def worse(self) -> float:
+        """The mean square of how far off answers are, over what is expected."""
+        return float(np.mean(self.off**2 / np.maximum(self.expected, np.finfo(float).tiny) ** 2))
+
+
+def read_groups(
+    oracle: Oracle, learned: Learned, held: HeldOut, kinds: list[Kind], rng: np.random.Generator
+) -> list[Group]:
+    """All sequences of a length are asked at once."""
+    everything = [x for X, _ in kinds for x in X]
+    if not everything:
+        return []
+    got, want = by_length(oracle, everything), by_length(learned.model, everything)
+    level = oracle.tolerance + oracle.rtol * np.abs(got).max(axis=1)
+    terms = np.array([learned.largest_term(x) for x in everything])
+    level += ROUNDED * oracle.roundoff * np.maximum(terms, np.abs(got).max(axis=1))
+    typical, chosen = doubt(learned, held, everything, want, rng)
+    groups, start, first = [], 0, 0.0
+    for X, sizes in kinds:
+        part = slice(start, start := start + len(X))
+        extent = float(np.ptp(got[part] / sizes[:, None], axis=0).max()) if X else 0.0
+        first = first or extent
+        if len(X) and len(X[0]) == 1:
+            extent = max(extent, first)  # heads may cancel in single tokens
+        if X:
+            groups.append(Group(X, sizes, *(a[part] for a in (got, want, level, typical, chosen)), extent))
+    return groups
+
+
+def doubt(
+    learned: Learned, held: HeldOut, X: list[np.ndarray], want: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each sequence how far the predictions of neighbours typically are from `want`, and those of a plain mean."""
+    share = min(VOID, WORSE_THAN_RESIDUAL * (held.residual or 0.0))
+    around = [apart(model, X, want) for model in learned.neighbours(share, NEIGHBOURS, rng)]
+    typical = np.sqrt(np.mean(np.square(around), axis=0)) if around else np.zeros(len(X))
+    flat = learned.flat
+    return typical + learned.doubt(X, want), np.zeros(len(X)) if flat is None else apart(flat, X, want)
+
+
+def apart(model: Callable, X: list[np.ndarray], want: np.ndarray) -> np.ndarray:
+    return np.abs(by_length(model, X) - want).max(axis=1)

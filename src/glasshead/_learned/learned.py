@@ -1,0 +1,190 @@
+"""What every learner hands back, and what fresh queries said about it: all that `gh.recover` and the judge know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._errors import Evidence
+from .._models import Attention, Model, Transformer
+from .._oracles import Oracle
+from .._recovery import Checked, Recovery
+from .neighbours import (
+    flattened,
+    head_length,
+    heads_of,
+    largest_term,
+    with_one_off,
+    with_share_off,
+)
+
+# A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
+# confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
+WRONG = 0.25
+# The confidence of bounds that follow from noise that was measured, times a factor for safety, and not from a promise.
+# They held for all 332 boxes of bench/any_network.py: by the rule of three they do for more than 1 - 3/332 = 0.991 of
+# such boxes.
+MEASURED = 0.99
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What fresh queries say of a result: all that is decided about it is decided from this.
+
+    `residual` as in `gh.Recovery`, None where nothing could be compared; `evidence` where an answer is off by more than
+    is allowed; the check in words; what a user should be warned of; how many numbers an answer has; how many fresh
+    answers were `compared`; and how sure that makes the family, once the judge has spoken.
+    """
+
+    residual: float | None
+    evidence: Evidence | None
+    words: str
+    warning: str = ""
+    outputs: int = 1
+    compared: int = 0
+    checked: Checked | None = None
+
+    @property
+    def confidence(self) -> float:
+        """How likely such queries were to show a model that is wrong on a `WRONG` share of them."""
+        return 0.0 if self.evidence is not None else 1 - (1 - WRONG) ** self.compared
+
+
+UNCHECKED = HeldOut(None, None, "not yet checked")
+
+
+def free_parameters(head: Attention, rank: int, value_rank: int | None = None, *, key_bias_in_W: bool = False) -> int:
+    """Of one head with `W` of that rank and values `(d, k)` of rank `value_rank`, by default any values:
+    `r (2d - r)` for W, `s (d + k - s)` for the values, d for a key bias, or r where it lies in the columns of W."""
+    d, k = head.dim, head.v[0].size
+    s = min(d, k) if value_rank is None else value_rank
+    key_bias = (rank if key_bias_in_W else d) if head.has_key_bias else 0
+    return rank * (2 * d - rank) + s * (d + k - s) + key_bias
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """What every learner hands back, and all that `gh.recover` knows of it.
+
+    `rank` is a tuple for several heads. `bound` and `bound_v` are as in `gh.Recovery`, None where nothing bounds the
+    error, and `confidence` is that of the bounds; where it is None, that of the check counts. `check` is what the
+    learner found when it had to ask for itself whether fresh answers agree. `needed` says in words what would make the
+    bounds better, where that is more than a better promise.
+    """
+
+    model: Model
+    rank: int | tuple[int, ...]
+    bound: float | None
+    bound_v: float | None
+    confidence: float | None
+    check: HeldOut | None = None
+    needed: str = ""
+
+    checked_by: ClassVar[str] = ""  # the check of such a result, as `_families` names functions
+
+    @property
+    def limit(self) -> int:
+        """How few queries could do: no learner can find this model with fewer."""
+        raise NotImplementedError
+
+    @property
+    def words(self) -> str:
+        """What was found, for the reason given to the user."""
+        raise NotImplementedError
+
+    # What the judge wants to know. Where a family says nothing it is judged by its answers alone.
+
+    def suits(self, reach: float) -> tuple[float, ...]:
+        """The sizes of entries of tokens at which the model shows most of itself, one for each head if they differ."""
+        return (1.0,)
+
+    def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list[Any]:
+        """So many models as far from this one as its bounds leave open; or off by that share, if it has none."""
+        return []
+
+    def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:
+        """For each W that no bound speaks for, the model with that one off by a share."""
+        return []
+
+    @property
+    def flat(self) -> Any:
+        """The model without attention, if that can be said."""
+        return None
+
+    def largest_term(self, x: np.ndarray) -> float:
+        """The largest number that the answer to a sequence is made of, as far as is known."""
+        return 0.0
+
+    def says(self, x: np.ndarray) -> bool:
+        """Whether the model predicts the answer to a sequence."""
+        return True
+
+    def doubt(self, X: Sequence[np.ndarray], want: np.ndarray) -> np.ndarray | float:
+        """How far off predictions typically are, beside what neighbours say."""
+        return 0.0
+
+    def through(self, oracle: Oracle) -> Oracle:
+        """The oracle to check the model with: the box itself, unless noise has to be made a promise first."""
+        return oracle
+
+    def recovery(self, queries: int, check: HeldOut | None, seen: str = "") -> Recovery:
+        """What the user gets, after so many queries, if that is what fresh ones said; `seen` is why this family."""
+        ranks = self.rank if isinstance(self.rank, tuple) else (self.rank,)
+        said = "not yet checked" if check is None else check.words
+        confidence = self.confidence
+        if confidence is None:
+            confidence = 0.0 if check is None else check.confidence
+            passes = f"; a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
+            said += passes * (confidence > 0)
+        return Recovery(
+            model=self.model,
+            family=self.model.family,
+            heads=len(ranks),
+            rank=ranks[0] if len(ranks) == 1 else ranks,
+            queries=queries,
+            limit=self.limit,
+            bound=self.bound,
+            bound_v=self.bound_v,
+            confidence=confidence,
+            residual=None if check is None else check.residual,
+            checked=None if check is None else check.checked,
+            reason=f"{seen + ': ' if seen else ''}{self.words}; {said}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attending(Learned):
+    """A model with heads in it, whose scores can be moved."""
+
+    def suits(self, reach: float) -> tuple[float, ...]:
+        """Where the scores of a head differ by a few units."""
+        half = 2 * float(np.sqrt(self.model.dim))
+        return tuple(min(head_length(head), reach) / half for head in heads_of(self.model))
+
+    def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list[Any]:
+        return [with_share_off(self.model, share, rng) for _ in range(count)]
+
+    def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:
+        heads = heads_of(self.model)
+        return [with_one_off(self.model, h, share, rng) for h, head in enumerate(heads) if head.W_norm > 0]
+
+    @property
+    def flat(self) -> Any:
+        return flattened(self.model)
+
+    def largest_term(self, x: np.ndarray) -> float:
+        return largest_term(self.model, x)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicting(Attending):
+    """A model that says how far a box that it describes may answer from it."""
+
+    model: Attention | Transformer
+
+    def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
+        """For each sequence of `X (B, N, d)`, how far the box's answer may lie from the model's."""
+        raise NotImplementedError
