@@ -21,6 +21,7 @@ from ._errors import (
     HeadsMerged,
     NotConverged,
     NotIdentifiable,
+    OracleError,
     TargetMismatch,
 )
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
@@ -156,7 +157,7 @@ class Wanted:
 
 
 def _recover(wanted: Wanted, report: Progress | None) -> Recovery:
-    oracle = Counted(wanted.box)
+    oracle = counted = Counted(wanted.box)
     if wanted.budget is not None:
         oracle = Budgeted(oracle, wanted.budget)
     if report is not None:
@@ -165,22 +166,39 @@ def _recover(wanted: Wanted, report: Progress | None) -> Recovery:
     try:
         with np.errstate(all="ignore"):  # the box itself keeps the caller's rules, see `Counted`
             return automatic(oracle, wanted) if automatically else attempt(oracle, wanted, named_family(wanted))
-    except GlassheadError:
+    except (OracleError, BudgetExceeded):
         raise
     except Exception as error:
-        if isinstance(oracle, Watched) and error is oracle.raised:
+        advice = other_unit(wanted.box, counted.largest)
+        expected = isinstance(error, GlassheadError) and not advice
+        if expected or (isinstance(oracle, Watched) and error is oracle.raised):
             raise
-        raise from_inside(error) from error
+        raise from_inside(error, advice) from error
 
 
-def from_inside(error: Exception) -> NotConverged:
-    """What the caller sees of an exception that no part of glasshead expected: the box was never at fault for one, as
-    `Counted` tells."""
-    what = f"{type(error).__name__}: {error}".rstrip(": ")
+SHORTEST = 1e-60  # tokens: scores are products of two lengths, and errors of scores are squared
+SMALLEST, LARGEST = 1e-100, 1e100  # answers: the squares of what is calculated from them stay within float64
+
+
+def other_unit(oracle: Oracle, largest: float) -> str:
+    """What to do about numbers that floating point cannot square, where the answers were up to `largest`."""
+    if oracle.max_norm is not None and oracle.max_norm < SHORTEST:
+        words, call = f"tokens no longer than max_norm = {oracle.max_norm:g} have scores", f"f({oracle.max_norm:g} * X)"
+        return f"{words} that underflow; change their unit, as in {type(oracle).__name__}(lambda X: {call}, max_norm=1)"
+    if oracle.answers == "value" and largest > 0 and not SMALLEST <= largest <= LARGEST:
+        words, call = f"answers of size {largest:.1g} are at the ends of what", f"f(X) / {largest:.1g}"
+        return f"{words} floating point can square; change their unit, as in ValueOracle(lambda X: {call})"
+    return ""
+
+
+def from_inside(error: Exception, advice: str) -> NotConverged:
+    """What the caller sees of an exception that no part of glasshead expected, and of any where units are at fault."""
+    what = f"({type(error).__name__}: {error})".replace(": )", ")")
     if isinstance(error, MemoryError):
-        return NotConverged(f"there is not enough memory for this recovery ({what}); a smaller dim= needs less")
+        return NotConverged(f"there is not enough memory for this recovery {what}; fewer dimensions need less")
     hint = "another family= may still succeed, and a report of this box would help to mend it"
-    return NotConverged(f"a calculation inside glasshead failed on this box's answers ({what}); {hint}")
+    failed = f"a calculation inside glasshead failed on this box's answers; {hint}"
+    return NotConverged(f"{advice or failed} {what}")
 
 
 def named_family(wanted: Wanted) -> str:

@@ -25,6 +25,7 @@ GRACE = 10.0  # times that much time on the clock, then the process is killed: t
 MEMORY = 8 * 2**30  # bytes of address space: a box of a billion dimensions must be refused, not tried
 FAILURES = ("wrong", "crash", "slow")
 BAD = (*FAILURES, "empty")
+INSIDE = "a calculation inside glasshead failed"  # the library's last line of defence, which no box should reach
 ADVICE = re.compile(r"(?<=promise )(tolerance|rtol)=([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?)")
 # BLAS raises these in lanes it only pads with, as pyproject.toml has it; heads that may be one are said with a warning.
 HARMLESS = ("encountered in matmul",)
@@ -87,6 +88,8 @@ def attempt(box: Box, seed: int, record: dict, advised: str = "") -> tuple[str, 
         found = gh.recover(asked, **box.arguments)
     except gh.GlassheadError as error:
         record["error"] = type(error).__name__
+        if INSIDE in str(error):
+            return "crash", f"{str(error)[:160]}{where(error.__cause__ or error)}"
         words = f"{type(error).__name__}: {str(error)[:160]}"
         outcome = "missed" if box.expect == "recover" else "refused", words
         promise = ADVICE.search(str(error))

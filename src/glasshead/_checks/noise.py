@@ -143,6 +143,8 @@ def find_promise(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Genera
         return mismatch
     constant = size == 0 or short * GROWS > close
     level = max(short, close) if constant else close / size
+    if not constant and round_number(PROMISE_TIMES * level) >= 1:  # no promise at all
+        return mismatch
     off = f"answers that lie off by about {level:.2g}{' of their size' * (not constant)}"
     at = f"at lengths {long / LONG_RAY:.3g} and {long:.3g}; and {mismatch.evidence}"
     promise = f"{'tolerance' if constant else 'rtol'}={round_number(PROMISE_TIMES * level):g}"

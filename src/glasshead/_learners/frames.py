@@ -57,6 +57,9 @@ def find_frames(
     if not present:
         return find_frames_without_bias(replace(meter, key_bias_error=unseen), rng, alone)
     meter = find_key_bias(meter, rng, alone)
+    if float(np.linalg.norm(meter.key_bias)) == 0:  # type: ignore[arg-type]
+        # The longest keys saw one, the others none: an answer went wrong, and fresh ones will tell whether more do.
+        return find_frames_without_bias(replace(meter, key_bias=None), rng, alone)
     known["key_bias"] = meter.key_bias
     return find_frames_with_bias(meter, rng, around)
 

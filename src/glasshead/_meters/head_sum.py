@@ -21,7 +21,7 @@ from .._linalg import random_rotation
 from .._oracles import Oracle
 from .._types import Float
 
-SINGLE = 2.0**-24  # float32
+DOUBLE, SINGLE = 2.0**-53, 2.0**-24  # float64 and float32
 NARROW = 2.0**-11  # float16: several heads leave too little of so few digits
 SAFETY = 4.0  # times the usual rounding error of a dot product: nothing here is guaranteed, and none is an adversary
 

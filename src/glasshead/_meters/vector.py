@@ -17,6 +17,7 @@ from .._errors import NOT_HEADS, AccuracyUnreachable, Evidence, TargetMismatch
 from .._linalg import svd
 from .._oracles import Oracle
 from .._types import Float
+from .head_sum import DOUBLE
 from .value import HEADROOM
 
 OUTPUT_ROUNDINGS = 64  # roundings of a d-dimensional sum, to be safe: a singular value below that is none
@@ -54,10 +55,12 @@ def read_rows(oracle: Oracle, bias: np.ndarray, first: np.ndarray) -> np.ndarray
 
 
 def seen_outputs(oracle: Oracle, B: np.ndarray, bias: np.ndarray, least_seen: float = 0.0) -> Readout:
-    """The outputs that tokens reach; where some are fainter than `least` of the loudest, those are left aside."""
+    """The outputs that tokens reach; where some are fainter than `least_seen` of the loudest, those are left aside."""
     _, s, right = svd(B)
-    rounding = OUTPUT_ROUNDINGS * max(B.shape) * oracle.roundoff
-    return Readout(bias, B, right[s > max(rounding, least_seen) * s[0]].T)
+    least = max(OUTPUT_ROUNDINGS * max(B.shape) * oracle.roundoff, least_seen)
+    if least >= 1:
+        raise AccuracyUnreachable("the box's numbers have too few digits to read many scores at once from its outputs")
+    return Readout(bias, B, right[s > least * s[0]].T)
 
 
 TOKEN_ROUNDS = 12
@@ -167,11 +170,16 @@ class VectorMeter:
         return min(reader.rank for reader in self.readers)
 
     @property
+    def few_digits(self) -> bool:
+        """Whether answers have fewer digits than those of float64, so that it takes more of them."""
+        return self.oracle.roundoff > DOUBLE
+
+    @property
     def at_once(self) -> int:
         """How many tokens are sent besides the last one: every head tells fewer than it can apart far better, unless it
         is
         alone."""
-        share = SHARE_DOUBLE if self.oracle.roundoff == 2.0**-53 else SHARE_NARROW
+        share = SHARE_NARROW if self.few_digits else SHARE_DOUBLE
         return self.rank if len(self.readers) == 1 else max(1, int(share * self.rank))
 
     def tokens(self, each: int, total: int, rng: np.random.Generator) -> np.ndarray:
@@ -203,13 +211,21 @@ class VectorMeter:
 
     def read_weights(self, last: np.ndarray, D: np.ndarray) -> Float[np.ndarray, "j h n1"]:
         """How much each token counts for each head, the last one last."""
-        X = np.concatenate([last[:, None] + D, last[:, None]], axis=1)
-        moved = self.readout.moved(self.oracle(X), last)
+        moved = self.read_moved(last, D)
         weights = np.stack([moved @ (reader.look @ np.linalg.pinv(D @ reader.C)) for reader in self.readers], axis=1)
         return np.concatenate([weights, 1 - weights.sum(axis=2, keepdims=True)], axis=2)
 
+    def read_moved(self, last: np.ndarray, D: np.ndarray) -> Float[np.ndarray, "j m"]:
+        """How far the tokens `x + D` move the answer, for every row x of `last`."""
+        X = np.concatenate([last[:, None] + D, last[:, None]], axis=1)
+        return self.readout.moved(self.oracle(X), last)
+
+    def rounding(self, D: np.ndarray, last: float) -> float:
+        """How far rounding moves an answer, roughly."""
+        size = np.linalg.norm(self.readout.bias) + (last + np.linalg.norm(D)) * np.linalg.norm(self.readout.B, 2)
+        return float(self.oracle.roundoff * size)
+
     def noise(self, D: np.ndarray, last: float) -> np.ndarray:
         """What rounding does to a score of each head, roughly: the answers' own, through the linear system."""
-        size = float(np.linalg.norm(self.readout.bias) + (last + np.linalg.norm(D)) * np.linalg.norm(self.readout.B, 2))
         gain = [np.linalg.norm(reader.look @ np.linalg.pinv(D @ reader.C), axis=0).max() for reader in self.readers]
-        return self.oracle.roundoff * size * (len(D) + 1) * np.array(gain)
+        return self.rounding(D, last) * (len(D) + 1) * np.array(gain)

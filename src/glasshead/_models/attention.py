@@ -133,9 +133,17 @@ class Head:
 
 
 def scores_from(tensors: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The arguments of `_set_scores` in what `score_tensors` gave."""
-    factors = None if "W" in tensors else (tensors["Q"], tensors["K"])
+    """The arguments of `_set_scores` in what `score_tensors` gave, or a file says that it did."""
+    factors = None
+    if "W" not in tensors:
+        factors = Q, K = as_real(tensors["Q"], "Q"), as_real(tensors["K"], "K")
+        check_factors(Q, K)
     return {"W": tensors.get("W"), "factors": factors, "key_bias": tensors.get("key_bias")}
+
+
+def check_factors(Q: np.ndarray, K: np.ndarray) -> None:
+    check_shape(Q.ndim == 2 and Q.size > 0, "Q of shape (r, d)", Q.shape)
+    check_shape(K.shape == Q.shape, f"K of shape {Q.shape}, like Q", K.shape)
 
 
 def random_scores(dim: int, rank: int | None, rng: np.random.Generator) -> dict[str, Any]:
@@ -205,8 +213,7 @@ class Attention(Head):
         projection's own bias shifts all scores alike, so there is nothing to pass for it.
         """
         q, k, v, w_o = as_real(Q, "Q"), as_real(K, "K"), as_real(V, "V"), as_real(w_o, "w_o")
-        check_shape(q.ndim == 2 and q.size > 0, "Q of shape (r, d)", q.shape)
-        check_shape(k.shape == q.shape, f"K of shape {q.shape}, like Q", k.shape)
+        check_factors(q, k)
         check_shape(v.ndim == 2 and v.shape[1] == q.shape[1], f"V of shape (r, {q.shape[1]})", v.shape)
         check_shape(w_o.ndim in (1, 2) and len(w_o) == len(v), f"w_o of shape ({len(v)},) or ({len(v)}, k)", w_o.shape)
         key_bias = None if q_bias is None else scale * (as_real(q_bias, "q_bias") @ k)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit  # pyright: ignore[reportMissingTypeStubs]
 
 from .._types import ArrayLike, Float
-from .._validate import as_real
+from .._validate import as_real, check_shape
 from .attention import Factors, Head, scores_from
 
 
@@ -33,8 +33,8 @@ class Norm:
     kinds: ClassVar[tuple[str, ...]] = ("layer", "rms")
 
     def __post_init__(self) -> None:
-        if self.kind not in self.kinds or not self.eps > 0:
-            raise ValueError(f"expected a kind from {self.kinds} and eps > 0, got {self.kind!r}, {self.eps!r}")
+        if self.kind not in self.kinds or not 0 < self.eps < np.inf:
+            raise ValueError(f"expected a kind from {self.kinds} and a finite eps > 0, got {self.kind!r}, {self.eps!r}")
 
     def centred(self, X: np.ndarray) -> np.ndarray:
         return X - X.mean(axis=-1, keepdims=True) if self.kind == "layer" else X
@@ -49,6 +49,7 @@ class Norm:
 
 
 Behind = Callable[[np.ndarray], np.ndarray]
+NORM_TENSORS = {f"{kind}_norm_eps": kind for kind in Norm.kinds}  # what a normalisation is in a file
 
 
 class FrontHead(Head):
@@ -146,10 +147,13 @@ class FrontHead(Head):
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, np.ndarray], behind: Behind | None = None) -> FrontHead:
-        norms = [Norm(kind, float(tensors[name])) for kind in Norm.kinds if (name := f"{kind}_norm_eps") in tensors]
+        numbers = {name: as_real(tensors[name], name) for name in tensors.keys() & {"residual", *NORM_TENSORS}}
+        for name, number in numbers.items():
+            check_shape(number.shape == (), f"one number {name}", number.shape)
+        norms = [Norm(kind, float(numbers[name])) for name, kind in NORM_TENSORS.items() if name in numbers]
         head = cls.__new__(cls)
         head._set(
-            **scores_from(tensors), behind=behind, residual=bool(tensors["residual"]), norm=norms[0] if norms else None
+            **scores_from(tensors), behind=behind, residual=bool(numbers["residual"]), norm=norms[0] if norms else None
         )
         return head
 

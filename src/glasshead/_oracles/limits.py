@@ -18,11 +18,12 @@ class Counted(Wrapper):
 
     It keeps the stage as well, which the box of a user need not know. The box runs under the rules for floating-point
     warnings that hold where this was made; whatever it raises, and answers that are no finite numbers, are an
-    `OracleError`, also from an oracle that checks nothing itself.
+    `OracleError`, also from an oracle that checks nothing itself. `largest` is the largest answer so far.
     """
 
     queries = 0
     stage = ""
+    largest = 0.0
 
     def __init__(self, inner: Oracle):
         super().__init__(inner)
@@ -33,6 +34,8 @@ class Counted(Wrapper):
         return self.inner
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
+        if not np.isfinite([X.min(initial=0.0), X.max(initial=0.0)]).all():
+            raise FloatingPointError("a token to be sent is not finite")
         self.queries += len(X)
         try:
             with np.errstate(**self._rules):
@@ -47,6 +50,8 @@ class Counted(Wrapper):
             raise OracleError(f"expected a real number, or several, for each of {len(X)} sequences, got {got}")
         if not np.isfinite(answers).all():
             raise OracleError("expected finite answers, got NaN or infinity")
+        if answers.dtype.kind != "b":
+            self.largest = float(max(self.largest, answers.max(initial=0), -answers.min(initial=0)))
         return answers
 
 

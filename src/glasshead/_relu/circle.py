@@ -20,6 +20,7 @@ from .tolerances import NARROWEST, NEAREST_TO_CROSSING
 
 FIRST_SAMPLES = 4  # samples to begin with, each with a companion
 MOST_ROUNDS = 10_000
+MOST_IDLE = 16  # rounds in a row that neither ask nor settle anything: gaps too narrow for a new sample, drawn again
 GAPS_AT_ONCE = 128  # gaps looked into in one round, from the left: a hopeless search is then seen before it asks much
 MOST_SAMPLES, SAMPLES_PER_KINK = 800, 30  # a search that asked more than this found something else than kinks
 MOST_BLURRED = 40  # and as many as there are sharp ones: exact answers that blur more kinks than this belong to a curve
@@ -47,7 +48,9 @@ def find_kinks(
     samples = Samples(noise)
     samples.add(grid, F(grid))
     samples.add(grid + beside, F(grid + beside), pair=True)
+    idle = 0
     for _ in range(MOST_ROUNDS):
+        settled = np.count_nonzero(samples.flat | samples.kink)
         wanted, pair = next_samples(samples, rng)
         if len(wanted) == 0 and np.all(samples.flat | samples.kink):
             return Kinks(samples.crossings(), samples, int(samples.blurred.sum()), False)
@@ -55,6 +58,9 @@ def find_kinks(
         if len(samples.t) + len(wanted) > MOST_SAMPLES + SAMPLES_PER_KINK * sharp or (
             noise.exact and blurred > MOST_BLURRED + sharp
         ):
+            break
+        idle = idle + 1 if len(wanted) == 0 and np.count_nonzero(samples.flat | samples.kink) == settled else 0
+        if idle > MOST_IDLE:
             break
         if len(wanted):
             samples.add(wanted, F(wanted), pair)

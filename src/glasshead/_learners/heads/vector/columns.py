@@ -14,14 +14,18 @@ from ...._linalg import svd
 from ...._meters import VectorMeter
 from .scale import Scale
 
-SCORES_EACH = 1.2  # scores for each coordinate
+SCORES_EACH, SCORES_NARROW = 1.2, 1.6  # scores for each coordinate, in float64 and with fewer digits
 TOKEN_SHARE = 0.75  # of the tokens that a head can just tell apart, where there is no need for more
 TOKEN_DRAWS = 6
 
 
-def queries_per_pair(rank: int, each: int) -> int:
-    """How many queries it takes to read two columns with so many coordinates, `each` scores at a time."""
-    return max(2, int(np.ceil(2 * SCORES_EACH * rank / each)))
+def scores_per_pair(meter: VectorMeter, rank: int) -> float:
+    """How many scores it takes to read two columns with so many coordinates."""
+    return 2 * (SCORES_NARROW if meter.few_digits else SCORES_EACH) * rank
+
+
+def queries_per_pair(meter: VectorMeter, rank: int) -> int:
+    return max(2, int(np.ceil(scores_per_pair(meter, rank) / meter.at_once)))
 
 
 def read_column_pairs(
@@ -29,7 +33,7 @@ def read_column_pairs(
 ) -> np.ndarray:
     """`W_h x + key_bias_h (h, j, d)` for every row x of `last`; `resting (h, d)` are the key biases."""
     largest = max(K.shape[1] for K in spans)
-    count = queries_per_pair(largest, meter.at_once)
+    count = queries_per_pair(meter, largest)
     angles = np.pi * np.arange(count) / count
     turns = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     blocks = scale.key * best_tokens(meter, spans, turns, largest, rng)
@@ -53,7 +57,7 @@ def solved_columns(scores: np.ndarray, through: np.ndarray, K: np.ndarray) -> np
 def best_tokens(meter: VectorMeter, spans: list[np.ndarray], turns: np.ndarray, largest: int, rng) -> np.ndarray:
     """Of a few draws the one in which the worst head's coordinates are told apart best."""
     count = len(turns)
-    enough = max(TOKEN_SHARE * meter.rank, 2 * SCORES_EACH * largest / count)
+    enough = max(TOKEN_SHARE * meter.rank, scores_per_pair(meter, largest) / count)
     each = min(meter.at_once, max(1, int(np.ceil(enough))))
     draws = [meter.tokens(each, count * each, rng) for _ in range(TOKEN_DRAWS)]
 
@@ -67,6 +71,9 @@ def best_tokens(meter: VectorMeter, spans: list[np.ndarray], turns: np.ndarray, 
 # Times the rounding expected in a column, itself generous: a singular value above that is no rounding.
 COLUMN_ROUNDINGS = 4.0
 SPARE_READ = 2  # columns beyond the rank, which must add nothing: that of the zero token, which may be 0, and one more
+# Columns for each rank where digits are few. As many as the rank span badly the direction that they share least, in
+# which errors are thirty times larger at rank 32.
+SPAN_NARROW = 1.5
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,11 @@ class LayerColumns:
     k: np.ndarray
     ranks: tuple[int, ...]
     noise: np.ndarray
+
+
+def columns_for_span(meter: VectorMeter, rank: int) -> int:
+    """How many columns show the span of columns of that rank."""
+    return (int(np.ceil(SPAN_NARROW * rank)) if meter.few_digits else rank) + SPARE_READ
 
 
 def read_columns(
@@ -91,7 +103,7 @@ def read_columns(
         ranks = tuple(K.shape[1] for K in spans)
         if k.shape[1] == len(last):
             return LayerColumns(k, ranks, noise)
-        if max(ranks) <= k.shape[1] - SPARE_READ and queries_per_pair(max(ranks), meter.at_once) < 2 * len(blocks):
+        if columns_for_span(meter, max(ranks)) <= k.shape[1] and queries_per_pair(meter, max(ranks)) < 2 * len(blocks):
             inside = np.stack([columns @ K @ K.T for columns, K in zip(k, spans, strict=True)])
             rest = read_column_pairs(meter, scale, last[k.shape[1] :], spans, inside[:, 0], rng)
             return LayerColumns(np.concatenate([inside, rest], axis=1), ranks, noise)

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from ...._checks import check_layer_laws
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
 from ...._linalg import random_rotation, unit
-from ...._meters import Readout, VectorMeter, read_rows, reader, seen_outputs
+from ...._meters import DOUBLE, Readout, VectorMeter, read_rows, reader, seen_outputs
 from ...._models import Attention, MultiHead
 from ...._oracles import Opening, Oracle, read_opening
-from .columns import COLUMN_ROUNDINGS, SPARE_READ, TOKEN_SHARE, LayerColumns, read_columns, span
+from .cells import find_spaces_in_cells
+from .columns import COLUMN_ROUNDINGS, TOKEN_SHARE, LayerColumns, columns_for_span, read_columns, span
 from .scale import Scale, check_one_head, find_token_lengths, find_tuned_lengths
 from .spaces import NeedsScalarRoute, NullSpace, find_spaces
 
@@ -64,7 +66,7 @@ def layer(scores: list[HeadScores], maps: list[np.ndarray], bias: np.ndarray) ->
     return heads[0] if len(heads) == 1 else MultiHead(heads, bias=bias)
 
 
-FRESH_LAST = 2
+FRESH_LAST, FRESH_NARROW = 2, 4  # last tokens asked in the end, in float64 and with fewer digits
 CAUTION = 3.0  # two queries show an error only so well
 NO_SCORES = 32.0  # times the rounding expected: scores of a head that has none
 
@@ -72,13 +74,28 @@ NO_SCORES = 32.0  # times the rounding expected: scores of a head that has none
 def read_fresh_error(meter: VectorMeter, scale: Scale, scores: list[HeadScores], rng: np.random.Generator) -> float:
     """The worst head's relative error; a check of answers alone would hardly see a head with small values.
 
-    The tokens are any, not those that heads read best: errors lie where they read badly.
+    The tokens are any, not those that heads read best: errors lie where they read badly. Where digits are few, scores
+    of such tokens would be off by more than W is, so there what each head moves is compared instead.
     """
     D = scale.key * unit(rng.standard_normal((max(1, int(TOKEN_SHARE * meter.rank)), meter.oracle.dim)))
-    last = scale.last * unit(rng.standard_normal((FRESH_LAST, meter.oracle.dim)))
+    count = FRESH_NARROW if meter.few_digits else FRESH_LAST
+    last = scale.last * unit(rng.standard_normal((count, meter.oracle.dim)))
+    expected = [own.keys_against(last) @ D.T for own in scores]
+    if meter.few_digits:
+        moved = meter.read_moved(last, D)
+        each = zip(meter.readers, expected, strict=True)
+        return CAUTION * max(
+            moving_error(moved @ own.look, s, D @ own.C, meter.rounding(D, scale.last)) for own, s in each
+        )
     seen, noise = meter.read_scores(last, D), meter.noise(D, scale.last)
-    errors = [relative_error(seen[:, h], own.keys_against(last) @ D.T, float(noise[h])) for h, own in enumerate(scores)]
-    return CAUTION * max(errors)
+    return CAUTION * max(relative_error(seen[:, h], s, float(noise[h])) for h, s in enumerate(expected))
+
+
+def moving_error(moved: np.ndarray, scores: np.ndarray, values: np.ndarray, rounding: float) -> float:
+    """How far off what one head moves is, over what its scores add to the mean of `values`."""
+    even = values.sum(axis=0) / (len(values) + 1)
+    expected = softmax(np.pad(scores, [(0, 0), (0, 1)]), axis=1)[:, :-1] @ values
+    return relative_error(moved - even, expected - even, rounding)
 
 
 def relative_error(seen: np.ndarray, expected: np.ndarray, noise: float) -> float:
@@ -92,7 +109,8 @@ def relative_error(seen: np.ndarray, expected: np.ndarray, noise: float) -> floa
 FAINT_OUTPUT, FAINT_ROUNDINGS = 2e-5, 100.0
 REFUSED_ERROR = 1e-3  # of a head's parameters: more than that is not called a recovery
 
-FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], list[NullSpace] | NeedsScalarRoute]
+Found = tuple[Readout, list[NullSpace]]
+FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], Found | NeedsScalarRoute]
 
 
 def learn_vector(
@@ -112,16 +130,26 @@ def learn_vector_attention(
     return learn(oracle, rng, rank, accuracy, all_of_one_head, opening)
 
 
-def all_of_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> list[NullSpace]:
-    return [NullSpace(np.eye(readout.rank), 0.0)]
+def all_of_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> Found:
+    faint = max(FAINT_OUTPUT, FAINT_ROUNDINGS * float(np.sqrt(oracle.roundoff)))
+    readout = seen_outputs(oracle, readout.B, readout.bias, faint)
+    return readout, [NullSpace(np.eye(readout.rank), 0.0)]
 
 
 def find_spaces_unless_one(
     oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator
-) -> list[NullSpace] | NeedsScalarRoute:
+) -> Found | NeedsScalarRoute:
     """One space where three answers are those of one head, else what tells the heads apart."""
-    find = all_of_one_head if check_one_head(oracle, readout, scale, rng) else find_spaces
-    return find(oracle, readout, scale, rng)
+    if check_one_head(oracle, readout, scale, rng):
+        return all_of_one_head(oracle, readout, scale, rng)
+    if oracle.roundoff > DOUBLE:  # with fewer digits a derivative shows no bunches of eigenvalues
+        found = find_spaces_in_cells(oracle, readout, rng)
+        if not isinstance(found, NeedsScalarRoute):
+            return found
+    drops = find_spaces(oracle, readout, scale, rng)
+    if isinstance(drops, NeedsScalarRoute):
+        return drops
+    return all_of_one_head(oracle, readout, scale, rng) if len(drops) == 1 else (readout, drops)
 
 
 def learn(
@@ -143,15 +171,11 @@ def learn_measured(
         return readout
     oracle.stage = "finding the scale"
     scale = find_token_lengths(oracle, readout, rng)
-    drops = find(oracle, readout, scale, rng)
-    if isinstance(drops, NeedsScalarRoute):
-        return drops
+    found = find(oracle, readout, scale, rng)
+    if isinstance(found, NeedsScalarRoute):
+        return found
+    readout, drops = found
     spaces = [drop.basis for drop in drops]
-    if len(spaces) == 1:
-        readout = seen_outputs(
-            oracle, readout.B, readout.bias, max(FAINT_OUTPUT, FAINT_ROUNDINGS * float(np.sqrt(oracle.roundoff)))
-        )
-        spaces = [np.eye(readout.rank)]
     maps = known["v_h"] = value_maps(readout, spaces)
     meter = VectorMeter(oracle, readout, [reader(readout, space) for space in spaces])
     scale, columns, scores = read_head_scores(meter, scale, rank, rng)
@@ -190,7 +214,7 @@ def read_head_scores(
     frame = random_rotation(d, rng)
     # The zero token first, so that the span of the columns has the key bias in it.
     last = np.concatenate([np.zeros((1, d)), scale.last * frame])
-    first = d + 1 if len(blocks) == 1 else min(d + 1, (rank or meter.rank) + SPARE_READ)
+    first = d + 1 if len(blocks) == 1 else min(d + 1, columns_for_span(meter, rank or meter.rank))
     columns = read_columns(meter, scale, last, blocks, first, rng)
     return scale, columns, head_scores(columns, frame, scale.last)
 

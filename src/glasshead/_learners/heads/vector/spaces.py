@@ -201,7 +201,7 @@ def find_first_valid(
         if rows > len(Y):  # fewer equal eigenvalues take more rows
             Y, Z = read_more_rows(oracle, readout, Y, Z, q, length, rows - len(Y), rng)
         drops = null_spaces(Y, Z, derivative, way, NULL_ROUNDINGS * oracle.roundoff)
-        if drops and are_separate(drops, oracle.roundoff):
+        if drops and are_separate(drops, OVERLAP_ROUNDINGS * oracle.roundoff):
             return drops
     return []
 
@@ -225,6 +225,6 @@ def null_spaces(Y: np.ndarray, Z: np.ndarray, derivative: np.ndarray, way: Clust
     return drops
 
 
-def are_separate(drops: list[NullSpace], roundoff: float) -> bool:
+def are_separate(drops: list[NullSpace], least: float) -> bool:
     s = np.linalg.svd(np.concatenate([drop.basis for drop in drops], axis=1), compute_uv=False)
-    return bool(s[-1] > OVERLAP_ROUNDINGS * roundoff * s[0])
+    return bool(s[-1] > least * s[0])

@@ -1,0 +1,143 @@
+"""The output space of every head where answers have few digits: by how much gradients of saturated answers change.
+
+A derivative at moderate scores takes steps so short that float32 answers leave three digits of it. Between the jumps of
+very long keys answers are linear, so steps may be long: the gradient there is the sum of `B_h` over the heads that are
+on, neighbouring arcs of a circle differ by one `B_h` (design, section 7), and about twice as many directions as its
+rank show the outputs that it reaches. In many more rows it is then seen which heads are on, and the spaces are null
+spaces of what is left without one of them, as exact as the answers are.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from ...._errors import NotConverged, TargetMismatch
+from ...._linalg import random_rotation, svd
+from ...._meters import Readout, SumOfHeads
+from ...._oracles import Combined, Oracle
+from ..saturated import KeyCircle, arcs, find_cell, find_circle
+from .spaces import NeedsScalarRoute, NullSpace, across_inputs, are_separate, best_weights
+
+CIRCLES = 3  # tried: two jumps may fall together on one
+FIRST_DIRECTIONS = 8  # of keys in every cell; twice as many as long as they do not show the rank
+SPARE_SHARE = 0.7  # of the directions, the rank at most: fewer would show a space badly
+CLEAR_GAP = 16.0  # between singular values of a change: rounding is usually a thousandth of what a head reaches
+ROWS_EACH = 3  # rows for each output in the end, over which rounding averages out
+ALL_OR_NOTHING = 0.2  # a weight closer than that to 0 or 1 is one of these, as seen by spaces that are nearly right
+FEW_BETWEEN = 0.1  # of the rows, at most, are not that clear
+NULL_ROUNDINGS = 1e3  # roundings: singular values of a null space that are larger, relatively, are none
+SEPARATE_ROUNDINGS = 64.0  # heads' outputs that lie closer together are not told apart
+EXPLAINED_ROUNDINGS = 64.0  # of B, for each output: what no head reaches is less than that
+
+
+def find_spaces_in_cells(
+    oracle: Oracle, readout: Readout, rng: np.random.Generator
+) -> tuple[Readout, list[NullSpace]] | NeedsScalarRoute:
+    """A basis of every head's outputs, and the readout in the outputs that heads reach: some 30 queries for each head,
+    twice its rank, and `ROWS_EACH` for each output."""
+    reason = ""
+    for _ in range(CIRCLES):
+        oracle.stage = "counting heads"
+        try:
+            circle, reached = read_reached_outputs(oracle, readout, rng)
+        except (NotConverged, TargetMismatch) as error:
+            return NeedsScalarRoute(f"long keys do not show the heads ({error})")
+        reason = f"long keys show {len(reached)} heads, whose outputs overlap or are not all there are"
+        seen = seen_by_heads(oracle, readout, reached)
+        if seen is not None:
+            oracle.stage = "telling heads apart"
+            drops = read_exact_spaces(oracle, seen, circle, reached, rng)
+            if drops:
+                return seen, drops
+    return NeedsScalarRoute(reason)
+
+
+def read_reached_outputs(
+    oracle: Oracle, readout: Readout, rng: np.random.Generator
+) -> tuple[KeyCircle, list[np.ndarray]]:
+    """For every head that jumps an orthonormal basis, in rows, of the outputs that it reaches."""
+    size = np.linalg.norm(readout.B, axis=0)
+    weights = rng.standard_normal(len(size)) / np.where(size > 0, size, np.inf)
+    one = Combined(oracle, weights, 0.0, 0.0)
+    circle, jumps = find_circle(SumOfHeads(one, float(readout.bias @ weights), readout.B @ weights), rng)
+    if len(jumps) < 2:
+        return circle, []
+    keys, steps = zip(*(find_cell(circle, arc, rng) for arc in arcs(jumps)), strict=True)
+    directions, gradients = random_rotation(oracle.dim, rng), np.empty((len(keys), 0, len(size)))
+    sent, base = read_saturated(oracle, readout, circle, np.array(keys))
+    while True:
+        known = gradients.shape[1]
+        more = directions[known : known + max(FIRST_DIRECTIONS, known)]
+        each = [read_slopes(oracle, readout, circle, *cell, more) for cell in zip(sent, base, steps, strict=True)]
+        gradients = np.concatenate([gradients, each], axis=1)
+        known = gradients.shape[1]
+        last = directions[:known] @ readout.B - gradients[0]  # half a turn on all heads have changed
+        changes = [after - before for before, after in itertools.pairwise([*gradients, last])]
+        reached = [outputs_above_gap(change) for change in changes]
+        if known == oracle.dim or max(len(basis) for basis in reached) <= SPARE_SHARE * known:
+            return circle, reached
+
+
+def read_saturated(
+    oracle: Oracle, readout: Readout, circle: KeyCircle, keys: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The keys as they were sent, and how they move every output, both per unit of the circle's keys."""
+    saturated = circle.saturated
+    q = saturated.box.as_sent(saturated.q)
+    sent = saturated.box.as_sent(q + saturated.length * keys)
+    moved = oracle(np.stack([sent, np.broadcast_to(q, sent.shape)], axis=1)) - (readout.bias + q @ readout.B)
+    return (sent - q) / saturated.length, moved / saturated.length
+
+
+def read_slopes(oracle: Oracle, readout: Readout, circle: KeyCircle, key, moved, step: float, along: np.ndarray):
+    return (read_saturated(oracle, readout, circle, key + step * along)[1] - moved) / step
+
+
+def outputs_above_gap(change: np.ndarray) -> np.ndarray:
+    """The right singular vectors, in rows, of the singular values above the widest gap; all where no gap is wide."""
+    _, s, right = svd(change)
+    ratios = s[:-1] / np.maximum(s[1:], np.finfo(float).tiny)
+    return right[: int(np.argmax(ratios)) + 1] if ratios.max(initial=0.0) > CLEAR_GAP else right
+
+
+def seen_by_heads(oracle: Oracle, readout: Readout, reached: list[np.ndarray]) -> Readout | None:
+    """The readout in the outputs that these heads reach, if that is all that tokens reach and none counts twice."""
+    if len(reached) < 2 or sum(map(len, reached)) > min(readout.B.shape):
+        return None
+    joint = np.concatenate(reached)
+    _, s, basis = svd(joint)
+    left = readout.B - (readout.B @ basis.T) @ basis
+    outside = EXPLAINED_ROUNDINGS * oracle.roundoff * len(basis) * np.linalg.norm(readout.B)
+    if s[-1] <= SEPARATE_ROUNDINGS * oracle.roundoff * s[0] or np.linalg.norm(left) > outside:
+        return None
+    return Readout(readout.bias, readout.B, basis.T)
+
+
+def read_exact_spaces(
+    oracle: Oracle, readout: Readout, circle: KeyCircle, reached: list[np.ndarray], rng: np.random.Generator
+) -> list[NullSpace]:
+    """What is orthogonal to the outputs of all other heads: with `w` the weights of one head, 0 or 1 for long keys, the
+    null space of the matrix with rows `y_i - w_i z_i`. The changes show nearly what it is, hence the weights."""
+    keys = np.concatenate([across_inputs(readout, rng) for _ in range(ROWS_EACH)])
+    sent, moved = read_saturated(oracle, readout, circle, keys)
+    size = np.linalg.norm(sent @ readout.map, axis=1, keepdims=True)
+    Y, Z = moved @ readout.outputs / size, sent @ readout.map / size
+    inverse = np.linalg.pinv(np.concatenate(reached) @ readout.outputs)
+    guesses = np.split(inverse, np.cumsum([len(basis) for basis in reached])[:-1], axis=1)
+    drops = [saturated_null_space(Y, Z, np.linalg.qr(guess)[0]) for guess in guesses]
+    good = max(drop.ratio for drop in drops) <= NULL_ROUNDINGS * oracle.roundoff
+    return drops if good and are_separate(drops, SEPARATE_ROUNDINGS * oracle.roundoff) else []
+
+
+def saturated_null_space(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray) -> NullSpace:
+    """The null space that is nearly `guess`, by the rows in which its head is clearly on or off."""
+    seen = best_weights(Y @ guess, Z @ guess)
+    weights = np.round(seen)
+    clear = np.abs(seen - weights) < ALL_OR_NOTHING
+    _, s, right = svd(Y[clear] - weights[clear, None] * Z[clear])
+    reached = Y.shape[1] - guess.shape[1]
+    if clear.mean() < 1 - FEW_BETWEEN or not 0 < reached < len(s):
+        return NullSpace(guess, np.inf)
+    return NullSpace(right[reached:].T, float(s[reached] / s[reached - 1]))
