@@ -79,6 +79,10 @@ class TargetMismatch(GlassheadError):
         self.known: dict[str, Any] = {}
 
 
+class WrongOutputs(TargetMismatch, ValueError):
+    """Answers of several numbers where the family that was asked for takes one: a wrong argument, as the box shows."""
+
+
 class NotConverged(GlassheadError):
     """A numerical method did not reach its goal and says so; `best` is how far it came, `known` what is known for
     sure."""

@@ -73,20 +73,62 @@ class Recovery:
         return "\n".join(lines)
 
 
+LARGEST_FILE = 2**24  # bytes of recovery.json: one holds a dozen numbers and a sentence
+NUMBER = int, float
+# What the fields of a saved recovery are, after JSON.
+KINDS: dict[str, tuple[type, ...]] = {
+    "model": (str,),
+    "family": (str,),
+    "heads": (int,),
+    "rank": (int, list),
+    "queries": (int,),
+    "limit": (int,),
+    "bound": (*NUMBER, type(None)),
+    "bound_v": (*NUMBER, type(None)),
+    "confidence": NUMBER,
+    "residual": (*NUMBER, type(None)),
+    "reason": (str,),
+}
+
+
 def load_recovery(folder: str | os.PathLike[str]) -> Recovery:
-    """Read back what `found.save(folder)` wrote."""
+    """Read back what `found.save(folder)` wrote; anything else is refused with the reason, as a ValueError or an
+    OSError. The model is a file of that very folder."""
     path = Path(folder) / RESULT_FILE
     if not path.is_file():
         raise FileNotFoundError(
             f"no recovery in {folder}: expected a file {RESULT_FILE}, written by found.save(folder)"
         )
+    fields = read_fields(path)
+    model = path.parent / fields["model"]
+    if model.resolve().parent != path.parent.resolve():
+        raise ValueError(f"expected the model in the folder of {path}, got {fields['model']!r}, which lies outside")
+    rank: int | list[int] = fields["rank"]
+    fields |= {"rank": tuple(rank) if isinstance(rank, list) else rank, "model": load(model)}
+    return Recovery(**fields)
+
+
+def read_fields(path: Path) -> dict[str, Any]:
+    """The fields of a recovery, each of its kind."""
+
+    def refused(why: object) -> ValueError:
+        return ValueError(f"{path} is not a recovery written by found.save: {why}")
+
+    if path.stat().st_size > LARGEST_FILE:
+        raise refused(f"it has more than {LARGEST_FILE:,} bytes")
     try:
-        fields = json.loads(path.read_text())
-        rank: int | list[int] = fields["rank"]
-        fields |= {
-            "rank": tuple(rank) if isinstance(rank, list) else rank,
-            "model": load(path.parent / fields["model"]),
-        }
-        return Recovery(**fields)
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a recovery written by found.save: {error}") from error
+        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        differ = KINDS.keys() ^ dict(fields).keys()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise refused(error) from error
+    if differ:
+        raise refused(f"it lacks, or should not have, {', '.join(sorted(differ))}")
+    for name, value in fields.items():
+        if not isinstance(value, KINDS[name]) or isinstance(value, bool):
+            raise refused(f"{name} is of type {type(value).__name__} there")
+    rank: int | list[int] = fields["rank"]
+    if isinstance(rank, list) and not all(type(one) is int for one in rank):
+        raise refused("its ranks are not whole numbers")
+    if fields["limit"] < 1:
+        raise refused(f"its limit is {fields['limit']}")
+    return fields

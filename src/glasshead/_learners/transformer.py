@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._checks import check_front_laws
-from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
+from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch, WrongOutputs
 from .._learned import LearnedTransformer
 from .._meters import Values
 from .._models import Transformer
@@ -21,7 +21,8 @@ def learn_transformer(
     """Recover head and network: as many queries as the network takes, and one for every score."""
     oracle.stage = "checking that it is a head"
     if np.ndim(oracle(np.zeros((1, 1, oracle.dim)))) > 1:
-        raise ValueError("expected one number per answer for family 'transformer'; family='any-network' takes several")
+        words = "expected one number per answer for family 'transformer'; family='any-network' takes several"
+        raise WrongOutputs(words)
     check_front_laws(oracle, rng)
     oracle.stage = "reading the network"
     seed = int(rng.integers(2**31))

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors import safe_open
+from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
 from .._families import FAMILIES, resolve
+from .._limits import memory
 from .._types import no_type_check
 from .attention import Attention
 from .front_head import FrontHead
@@ -46,26 +47,42 @@ def save(model: Model, path: str | os.PathLike[str]) -> Path:
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """Read a model that `gh.save` wrote; anything else is refused with the reason."""
+    """Read a model that `gh.save` wrote; anything else is refused with the reason, as a ValueError or an OSError."""
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(
+            f"expected a model file, got the folder {path}; gh.load_recovery reads a saved recovery"
+        )
     if not path.is_file():
         raise FileNotFoundError(f"no such model file: {path}")
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a safetensors file: {error}") from error
+    if (size := path.stat().st_size) > memory():
+        raise ValueError(f"{path} has {size / 2**30:,.1f} GiB, more than there is memory")
+    metadata, tensors = read_tensors(path)
     if metadata.get("format") != FORMAT:
         raise ValueError(f"{path} holds tensors but was not written by gh.save; build the model and gh.save it first")
     if metadata.get("version") != str(VERSION):
         raise ValueError(f"{path} has version {metadata.get('version')}, this glasshead reads version {VERSION}")
-    if metadata.get("family") not in FAMILIES:
-        raise ValueError(f"{path} holds a {metadata.get('family')!r}, this glasshead knows {sorted(FAMILIES)}")
+    family = metadata.get("family")
+    if family not in FAMILIES:
+        raise ValueError(f"{path} holds a {family!r}, this glasshead knows {sorted(FAMILIES)}")
     try:
-        return model_class(metadata["family"]).from_tensors(tensors)
-    except (KeyError, ValueError) as error:
+        return model_class(family).from_tensors(tensors)
+    except KeyError as error:
+        raise ValueError(f"{path} is damaged: it has no {error}") from error
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The metadata and the tensors of any safetensors file."""
+    try:
+        opened: Any = safe_open(path, framework="np")
+        with opened as file:
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except OSError:
+        raise
+    except Exception as error:  # of formats that numpy has not got, too, which it raises in several ways
+        raise ValueError(f"{path} is not a safetensors file that numpy can read: {error}") from error
 
 
 def model_class(family: str) -> Any:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit  # pyright: ignore[reportMissingTypeStubs]
 
 from .._types import ArrayLike, Float
-from .._validate import as_real
-from .attention import Head, scores_from
+from .._validate import as_real, check_shape
+from .attention import Factors, Head, scores_from
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Norm:
     kinds: ClassVar[tuple[str, ...]] = ("layer", "rms")
 
     def __post_init__(self) -> None:
-        if self.kind not in self.kinds or not self.eps > 0:
-            raise ValueError(f"expected a kind from {self.kinds} and eps > 0, got {self.kind!r}, {self.eps!r}")
+        if self.kind not in self.kinds or not 0 < self.eps < np.inf:
+            raise ValueError(f"expected a kind from {self.kinds} and a finite eps > 0, got {self.kind!r}, {self.eps!r}")
 
     def centred(self, X: np.ndarray) -> np.ndarray:
         return X - X.mean(axis=-1, keepdims=True) if self.kind == "layer" else X
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        X = self.centred(X)
-        return X / np.sqrt(np.mean(X**2, axis=-1, keepdims=True) + self.eps)
+        centred = self.centred(X)
+        return centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + self.eps)
 
     def token(self, Z: np.ndarray) -> np.ndarray:
         """Tokens with `norm(token(Z)) = Z`. Any Z works that is shorter than sqrt(d), and centred for "layer"."""
@@ -49,6 +49,7 @@ class Norm:
 
 
 Behind = Callable[[np.ndarray], np.ndarray]
+NORM_TENSORS = {f"{kind}_norm_eps": kind for kind in Norm.kinds}  # what a normalisation is in a file
 
 
 class FrontHead(Head):
@@ -86,7 +87,15 @@ class FrontHead(Head):
     ) -> None:
         self._set(as_real(W, "W"), None, key_bias, behind, residual, norm)
 
-    def _set(self, W, factors, key_bias, behind, residual, norm) -> None:
+    def _set(
+        self,
+        W: ArrayLike | None,
+        factors: Factors | None,
+        key_bias: ArrayLike | None,
+        behind: Any,
+        residual: bool,
+        norm: Any,
+    ) -> None:
         if behind is not None and not callable(behind):
             raise TypeError(f"expected behind to be a callable that asks the box, got {type(behind).__name__}")
         if norm is not None and not isinstance(norm, Norm):
@@ -112,9 +121,10 @@ class FrontHead(Head):
                 "set head.behind = f, or call gh.FrontHead(head.W, key_bias=head.key_bias, behind=f)"
             )
         batch, single = self.batched(X)
-        answers: list = [None] * len(batch)
+        answers: list[Any] = [None] * len(batch)
         for which, shortened in self.shorter(batch):
-            for i, y in zip(which, np.asarray(self.behind(shortened)), strict=True):
+            asked: np.ndarray = np.asarray(self.behind(shortened))
+            for i, y in zip(which, asked, strict=True):
                 answers[i] = y
         return np.array(answers)[0] if single else np.array(answers)
 
@@ -124,7 +134,7 @@ class FrontHead(Head):
 
     def within(self, basis: Float[np.ndarray, "d n"], norm: Norm, behind: Behind | None) -> FrontHead:
         """This head as one on normalised tokens that it sees only by their coordinates in an orthonormal basis."""
-        factors = None if self._factors is None else tuple(F @ basis.T for F in self._factors)
+        factors = None if self._factors is None else (self._factors[0] @ basis.T, self._factors[1] @ basis.T)
         W = basis @ self.W @ basis.T if factors is None else None
         key_bias = None if self._key_bias is None else basis @ self._key_bias
         head = FrontHead.__new__(FrontHead)
@@ -137,10 +147,13 @@ class FrontHead(Head):
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, np.ndarray], behind: Behind | None = None) -> FrontHead:
-        norms = [Norm(kind, float(tensors[name])) for kind in Norm.kinds if (name := f"{kind}_norm_eps") in tensors]
+        numbers = {name: as_real(tensors[name], name) for name in tensors.keys() & {"residual", *NORM_TENSORS}}
+        for name, number in numbers.items():
+            check_shape(number.shape == (), f"one number {name}", number.shape)
+        norms = [Norm(kind, float(numbers[name])) for name, kind in NORM_TENSORS.items() if name in numbers]
         head = cls.__new__(cls)
         head._set(
-            **scores_from(tensors), behind=behind, residual=bool(tensors["residual"]), norm=norms[0] if norms else None
+            **scores_from(tensors), behind=behind, residual=bool(numbers["residual"]), norm=norms[0] if norms else None
         )
         return head
 
@@ -196,7 +209,7 @@ def with_last_token(head: FrontHead, tokens: np.ndarray, last: np.ndarray, copie
 def least_factor(s: np.ndarray, copies: int) -> np.ndarray:
     """The least c from 1 to `LONGEST` with `c sigma(c s + log copies) = 1`, NaN where there is none."""
 
-    def excess(c):
+    def excess(c: np.ndarray) -> np.ndarray:
         return c * expit(c * s + np.log(copies)) - 1
 
     grid = np.linspace(1.0, LONGEST_FACTOR, FACTOR_GRID)[:, None] + 0 * s

@@ -142,6 +142,7 @@ class OneRow:
 
 
 NOISE_STEP = 2.0**10  # roundoffs between the points: far enough to be rounded anew, near enough for a straight line
+COARSE_STEP = 0.5  # of a probe, at most, however coarse the format: there is room for probes of twice their length
 WIDER_STEP, WIDEST_STEP = 2.0**8, 2.0**-10  # times, where answers are all the same, and up to there
 DEVIATIONS = 3.0  # standard deviations
 TINY_STEP = 2.0**-20  # of a probe, for slopes: balances rounding against curvature
@@ -162,7 +163,7 @@ def read_answer_noise(oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray
 
     Answers that do not change at all are on a grid, rounded to some decimals say, unless they never do.
     """
-    near, grid = NOISE_STEP * oracle.roundoff, 0.0
+    near, grid = min(NOISE_STEP * oracle.roundoff, COARSE_STEP), 0.0
     y = read_three(oracle, curve, q, u, near)
     while still(y) and (near := WIDER_STEP * near) < WIDEST_STEP:
         y = read_three(oracle, curve, q, u, near)
