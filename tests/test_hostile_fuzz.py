@@ -110,4 +110,5 @@ def test_a_result_or_a_refusal(base, habits, dim, seed, signs, promise, family):
         else:
             words = ""
     assert INSIDE not in words
+    assert "the oracle raised" not in words  # a question that it does not take: a token longer than max_norm, say
     assert box.queries <= MOST_QUERIES
