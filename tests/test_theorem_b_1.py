@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead.paper.theorem_b_1 import Needed, bisect_W, mean_direction, sphere_mean
+from glasshead.paper.theorem_b_1 import Needed, read_mean_direction, read_W_by_signs, sphere_mean
 
 
 class Signs(gh.Oracle):
@@ -82,7 +82,7 @@ def test_the_bisection_survives_the_worst_estimate_of_v(dim, W_bound, margin, ep
     for seed, signs in itertools.product(range(6), itertools.product([-1.0, 1.0], repeat=dim)):
         W, v = edge(dim, W_bound, seed), unit_values(dim, margin, seed)
         oracle = Signs(gh.Attention(W, v))
-        estimate, excess = bisect_W(oracle, v + need.eps_v * np.array(signs), need)
+        estimate, excess = read_W_by_signs(oracle, v + need.eps_v * np.array(signs), need)
         assert excess <= eps_W / (10 * W_bound * dim)
         assert np.abs(estimate - W).max() <= eps_W / dim
         assert oracle.queries == dim**2 * need.steps
@@ -107,7 +107,7 @@ def test_the_estimate_of_v_is_as_good_as_hoeffding_says(dim):
     for seed in range(20):
         v = unit_values(dim, 0.3, seed)
         oracle = Signs(gh.Attention(np.eye(dim), v))
-        off = np.abs(mean_direction(oracle, samples, np.random.default_rng(seed)) - v).max()
+        off = np.abs(read_mean_direction(oracle, samples, np.random.default_rng(seed)) - v).max()
         assert 1e-3 * allowed < off <= allowed
         assert oracle.queries == samples
 

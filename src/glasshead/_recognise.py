@@ -22,6 +22,7 @@ from ._errors import (
     GlassheadError,
     NotIdentifiable,
 )
+from ._meters import DOUBLE
 from ._oracles import Opening, Oracle, law_token
 
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
@@ -35,6 +36,7 @@ ALIKE = 1e-6  # of the size of answers, as for the laws
 OUTGROWN = 1.0, 2.0**-10, 2.0**-5, 2.0**5, 2.0**10, 2.0**15, 2.0**20  # lengths at which two tokens may show more
 LOUDER = 4.0  # times the answers to single tokens, which one head never exceeds
 SURE = 64.0  # times the error of an answer
+TYPICAL = 8  # single tokens whose answers say how large one typically is
 
 
 @dataclass(frozen=True)
@@ -146,15 +148,26 @@ def find_several(oracle: Oracle, rng: np.random.Generator) -> Guess:
     token = law_token(oracle, rng)
     for length in LENGTHS:
         one, three = (oracle(np.tile(length * token, (1, copies, 1)))[0] for copies in (1, 3))
-        size = float(np.abs([one, three]).max())
-        if float(np.abs(three - one).max()) > ALIKE * size + 2 * (oracle.tolerance + oracle.rtol * size):
+        size = max(float(np.abs([one, three]).max()), read_typical(oracle, length, rng))
+        loose = (ALIKE + SURE * oracle.roundoff) * size
+        if float(np.abs(three - one).max()) > loose + 2 * (oracle.tolerance + oracle.rtol * size):
             return NO_GUESS
     near = token + np.sqrt(oracle.roundoff) * law_token(oracle, rng)
     one, other = (np.asarray(y) for y in oracle(np.stack([token, near])[:, None]))
     both = np.asarray(oracle(np.stack([near, token])[None])[0])
     size, apart = float(np.abs([one, other]).max()), float(np.abs(other - one).max())
+    size = max(size, read_typical(oracle, 1.0, rng))
     error = oracle.tolerance + (oracle.rtol + STRAIGHT * oracle.roundoff) * size
     return SEVERAL if float(np.abs(2 * both - one - other).max()) <= 4 * error + apart / 8 else NO_GUESS
+
+
+def read_typical(oracle: Oracle, length: float, rng: np.random.Generator) -> float:
+    """The size of answers to single tokens of that length. Where digits are few it takes some queries: what is left of
+    one answer that cancels may be hardly more than rounding, which goes with the others."""
+    if oracle.roundoff <= DOUBLE:
+        return 0.0
+    tokens = length * np.stack([law_token(oracle, rng) for _ in range(TYPICAL)])
+    return float(np.abs(oracle(tokens[:, None])).max())
 
 
 SEVERAL = Guess(("multi-head",), "one head does not explain it")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from jaxtyping import Float as Float
     from numpy.typing import ArrayLike as ArrayLike
+    from numpy.typing import DTypeLike as DTypeLike
 else:
-    ArrayLike = Any
+    ArrayLike = DTypeLike = Any
     try:
         from jaxtyping import Float
     except ImportError:  # users do not need the test tools

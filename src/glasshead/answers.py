@@ -7,8 +7,11 @@ array([0., 0., 0.])
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from ._types import no_type_check
 from ._validate import whole
 
 
@@ -23,16 +26,17 @@ class log_odds:
     rounded to zero says nothing about its logit, and is an error.
     """
 
-    def __init__(self, f, i: int, j: int):
+    @no_type_check
+    def __init__(self, f: Any, i: int, j: int) -> None:
         if not callable(f):
             raise TypeError(f"expected a callable that answers class probabilities, got {type(f).__name__}")
         self._f, self._i, self._j = f, whole(i, "i", least=0), whole(j, "j", least=0)
         if i == j:
             raise ValueError(f"expected two different classes, got {i} twice")
         if hasattr(f, "dim"):
-            self.dim = f.dim  # type: ignore[attr-defined]
+            self.dim: int = f.dim  # pyright: ignore[reportFunctionMemberAccess]
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: Any) -> np.ndarray:
         p = np.asarray(self._f(X))
         if p.ndim != 2 or p.shape[1] <= max(self._i, self._j):
             wanted = f"({len(X)}, classes) with classes {self._i} and {self._j}"

@@ -17,20 +17,28 @@ from glasshead._oracles import Combined
 from .boxes import layer, learned
 
 
-def torch_layer(dim, heads, seed, double=False):
-    """`nn.MultiheadAttention` as torch initialises it, answering the last token's output; and what it computes."""
+def torch_layer(dim, heads, seed, double=False, scalar=False):
+    """`nn.MultiheadAttention` as torch initialises it, answering the last token's output, or one combination of that;
+    and what it computes."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(seed)
     module = torch.nn.MultiheadAttention(dim, heads, batch_first=True).eval()
     exact = deepcopy(module).double()
     module = exact if double else module
 
+    truth, readout = gh.MultiHead.from_torch(exact), torch.randn(dim)
+    if scalar:
+        weights = readout.double().numpy()
+        heads = [gh.Attention(head.W, head.v @ weights) for head in truth.heads]
+        truth = gh.MultiHead(heads, bias=float(truth.bias @ weights))
+
     def box(X):
         with torch.no_grad():
             x = torch.from_numpy(X)
-            return module(x[:, -1:], x, x, need_weights=False)[0][:, 0].numpy()
+            answers = module(x[:, -1:], x, x, need_weights=False)[0][:, 0]
+            return (answers @ readout if scalar else answers).numpy()
 
-    return gh.ValueOracle(box, dim=dim, dtype="float64" if double else "float32"), gh.MultiHead.from_torch(exact)
+    return gh.ValueOracle(box, dim=dim, dtype="float64" if double else "float32"), truth
 
 
 @pytest.mark.parametrize("family", ["multi-head", "auto"])
@@ -43,6 +51,14 @@ def test_torch_layers(dim, heads, seed, family):
     assert found.rank == (dim // heads,) * heads
     double, _ = torch_layer(dim, heads, seed, double=True)
     assert found.queries <= 3 * gh.recover(double, family=family, seed=seed).queries
+
+
+@pytest.mark.parametrize("family", ["multi-head", "auto"])
+@pytest.mark.parametrize("seed", range(6))
+def test_one_combination_of_the_outputs(seed, family):
+    oracle, truth = torch_layer(16, 2, seed, scalar=True)
+    found = gh.recover(oracle, family=family, seed=seed)
+    assert gh.distance(found.model, truth) <= 2e-4
 
 
 @pytest.mark.parametrize("biases", [0.1, 1.0])

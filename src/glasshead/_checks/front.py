@@ -142,14 +142,14 @@ def check_held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: P
 
 
 def around_the_change(ruler: Crossings, place: Place, length: int) -> np.ndarray:
-    """Last tokens near the origin, the others scattered around where the answer changes."""
+    """Last tokens near the origin, the others scattered around where the answer changes; none too long to be sent."""
     rng, d = ruler.rng, len(place.origin)
     Z = rng.standard_normal((SIDE_DRAWS, length, d))
     Z /= np.linalg.norm(Z, axis=-1, keepdims=True)
     ahead = ruler.distance * rng.uniform(0.0, 4.0, (SIDE_DRAWS, 1, 1))
     X = place.origin + 0.5 * ruler.distance * Z + ahead * ruler.normal
     X[:, -1] = place.origin + place.kappa * Z[:, -1]
-    return X
+    return X * np.minimum(1.0, ruler.oracle.reach / np.linalg.norm(X, axis=-1, keepdims=True))
 
 
 def find_change(oracle: Oracle, no: np.ndarray, yes: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
@@ -165,7 +165,7 @@ ORDINARY_ENTRY = 0.5  # rms entries: far above any sqrt(eps)
 ORDINARY_SCATTER = (1.0, 0.3, 0.1, 0.03)  # of the other tokens around the last one: less where scores are too large
 ORDINARY_SEQUENCES, ORDINARY_TOKENS = 8, 4
 ORDINARY_ENOUGH = 3
-LOOSE_ORDINARY = 1e-6  # of the range of answers
+LOOSE_ORDINARY, ORDINARY_ROOTS = 1e-6, 4.0  # of the range of answers, or so many roots of a rounding where that is more
 
 
 def check_ordinary_tokens(oracle: Oracle, model: FrontHead, rng: np.random.Generator) -> bool:
@@ -180,5 +180,6 @@ def check_ordinary_tokens(oracle: Oracle, model: FrontHead, rng: np.random.Gener
             continue
         answers = np.asarray(oracle(X[fits])).reshape(len(fits), -1)
         expected = np.asarray(model(X[fits])).reshape(len(fits), -1)
-        return float(np.abs(answers - expected).max()) <= LOOSE_ORDINARY * float(np.ptp(answers, axis=0).max())
+        loose = max(LOOSE_ORDINARY, ORDINARY_ROOTS * float(np.sqrt(oracle.roundoff)))
+        return float(np.abs(answers - expected).max()) <= loose * float(np.ptp(answers, axis=0).max())
     return False

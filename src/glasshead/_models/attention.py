@@ -8,52 +8,59 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from .._linalg import factored_svd, numerical_rank
-from .._types import ArrayLike, Float
+from .._types import ArrayLike, DTypeLike, Float
 from .._validate import as_real, check_shape
 
 Kind = TypeVar("Kind", bound="Head")
+Factors = tuple[np.ndarray, np.ndarray]
 
 
 class Head:
     """The part of a model that scores tokens against the last one, `x_i . (W x_N + key_bias)`."""
 
-    _W: np.ndarray | None
-    _factors: tuple[np.ndarray, np.ndarray] | None
+    _whole: np.ndarray | None
+    _factors: Factors | None
     _key_bias: np.ndarray | None
 
-    def _set_scores(self, W, factors, key_bias, dtype=None) -> None:
+    def _set_scores(
+        self, W: ArrayLike | None, factors: Factors | None, key_bias: ArrayLike | None, dtype: DTypeLike | None = None
+    ) -> None:
         """`W`, or `factors = (Q, K)` with `K^T Q = W`."""
-        if W is not None:
-            W = as_real(W, "W")
-            square = W.ndim == 2 and W.shape[0] == W.shape[1] and W.size > 0
-            check_shape(square, "W of shape (d, d) with d >= 1", W.shape)
-        dim = len(W) if W is not None else factors[0].shape[1]
-        dtype = np.result_type(W if W is not None else factors[0]) if dtype is None else dtype
+        first = as_real(W, "W") if factors is None else factors[0]
+        square = first.ndim == 2 and first.shape[0] == first.shape[1] and first.size > 0
+        check_shape(square or factors is not None, "W of shape (d, d) with d >= 1", first.shape)
+        dtype = first.dtype if dtype is None else dtype
+        first = first.astype(dtype, copy=False)
+        self._whole = first if factors is None else None
+        self._factors = None if factors is None else (first, factors[1].astype(dtype, copy=False))
+        self._key_bias = None
         if key_bias is not None:
-            key_bias = as_real(key_bias, "key_bias").astype(dtype, copy=False)
-            check_shape(key_bias.shape == (dim,), f"key_bias of shape ({dim},)", key_bias.shape)
-        self._W = None if W is None else W.astype(dtype, copy=False)
-        self._factors = None if factors is None else tuple(F.astype(dtype, copy=False) for F in factors)
-        self._key_bias = key_bias
+            self._key_bias = as_real(key_bias, "key_bias").astype(dtype, copy=False)
+            check_shape(self._key_bias.shape == (self.dim,), f"key_bias of shape ({self.dim},)", self._key_bias.shape)
 
     @property
     def dim(self) -> int:
-        return len(self._W) if self._W is not None else self._factors[0].shape[1]  # type: ignore[index]
+        return self._part.shape[1]
 
     @property
-    def dtype(self) -> np.dtype:
-        return self._W.dtype if self._W is not None else self._factors[0].dtype  # type: ignore[index]
+    def dtype(self) -> np.dtype[np.floating]:
+        return self._part.dtype
+
+    @property
+    def _part(self) -> np.ndarray:
+        """W or Q, whichever there is."""
+        return self._factors[0] if self._factors is not None else self.W
 
     @property
     def W(self) -> Float[np.ndarray, "d d"]:
-        if self._W is None:
-            assert self._factors is not None
+        if self._factors is not None:
             Q, K = self._factors
             return K.T @ Q
-        return self._W
+        assert self._whole is not None
+        return self._whole
 
     @property
     def W_norm(self) -> float:
@@ -88,10 +95,10 @@ class Head:
 
     def batched(self, X: ArrayLike) -> tuple[np.ndarray, bool]:
         """One sequence or a batch of them as a batch, and whether it was one."""
-        X = np.asarray(X, dtype=self.dtype)
-        if X.ndim not in (2, 3) or X.shape[-1] != self.dim or X.shape[-2] < 1:
-            raise ValueError(f"expected sequences of shape (N, {self.dim}) or (B, N, {self.dim}), got {X.shape}")
-        return (X, False) if X.ndim == 3 else (X[None], True)
+        batch = np.asarray(X, dtype=self.dtype)
+        if batch.ndim not in (2, 3) or batch.shape[-1] != self.dim or batch.shape[-2] < 1:
+            raise ValueError(f"expected sequences of shape (N, {self.dim}) or (B, N, {self.dim}), got {batch.shape}")
+        return (batch, False) if batch.ndim == 3 else (batch[None], True)
 
     def factor(self, rank: int | None = None) -> tuple[Float[np.ndarray, "r d"], Float[np.ndarray, "r d"]]:
         """`Q, K (rank, d)` with `K^T Q = W`, balanced (equal singular values): the projections up to their gauge.
@@ -167,9 +174,11 @@ class Attention(Head):
     def __init__(self, W: ArrayLike, v: ArrayLike, *, key_bias: ArrayLike | None = None, bias: ArrayLike = 0.0) -> None:
         self._set(as_real(W, "W"), None, v, key_bias, bias)
 
-    def _set(self, W, factors, v, key_bias, bias) -> None:
+    def _set(
+        self, W: np.ndarray | None, factors: Factors | None, v: ArrayLike, key_bias: ArrayLike | None, bias: ArrayLike
+    ) -> None:
         v, bias = as_real(v, "v"), as_real(bias, "bias")
-        dtype = np.result_type(v, W if W is not None else factors[0])
+        dtype = np.result_type(v, *([W] if factors is None else factors[:1]))
         self._set_scores(W, factors, key_bias, dtype)
         dim = self.dim
         check_shape(v.ndim in (1, 2) and len(v) == dim and v.size > 0, f"v of shape ({dim},) or ({dim}, k)", v.shape)
@@ -194,13 +203,13 @@ class Attention(Head):
         The factors are kept: the forward pass costs O(r d) per token and `W` is made only when asked for. A key
         projection's own bias shifts all scores alike, so there is nothing to pass for it.
         """
-        Q, K, V, w_o = as_real(Q, "Q"), as_real(K, "K"), as_real(V, "V"), as_real(w_o, "w_o")
-        check_factors(Q, K)
-        check_shape(V.ndim == 2 and V.shape[1] == Q.shape[1], f"V of shape (r, {Q.shape[1]})", V.shape)
-        check_shape(w_o.ndim in (1, 2) and len(w_o) == len(V), f"w_o of shape ({len(V)},) or ({len(V)}, k)", w_o.shape)
-        key_bias = None if q_bias is None else scale * (as_real(q_bias, "q_bias") @ K)
+        q, k, v, w_o = as_real(Q, "Q"), as_real(K, "K"), as_real(V, "V"), as_real(w_o, "w_o")
+        check_factors(q, k)
+        check_shape(v.ndim == 2 and v.shape[1] == q.shape[1], f"V of shape (r, {q.shape[1]})", v.shape)
+        check_shape(w_o.ndim in (1, 2) and len(w_o) == len(v), f"w_o of shape ({len(v)},) or ({len(v)}, k)", w_o.shape)
+        key_bias = None if q_bias is None else scale * (as_real(q_bias, "q_bias") @ k)
         head = cls.__new__(cls)
-        head._set(None, (scale * Q, K), V.T @ w_o, key_bias, 0.0 if v_bias is None else as_real(v_bias, "v_bias") @ w_o)
+        head._set(None, (scale * q, k), v.T @ w_o, key_bias, 0.0 if v_bias is None else as_real(v_bias, "v_bias") @ w_o)
         return head
 
     @classmethod
@@ -238,7 +247,7 @@ def with_values(scores: dict[str, np.ndarray], v: np.ndarray) -> Attention:
     return Attention.from_tensors(scores | {"v": v, "bias": np.zeros(v.shape[1:], v.dtype)})
 
 
-def stripped_of_bias(head: Attention, dtype) -> Attention:
+def stripped_of_bias(head: Attention, dtype: DTypeLike) -> Attention:
     """The head in this dtype, without its bias."""
     if head.dtype == dtype and not np.any(head.bias):
         return head

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit  # pyright: ignore[reportMissingTypeStubs]
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
-from .attention import Head, scores_from
+from .attention import Factors, Head, scores_from
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Norm:
         return X - X.mean(axis=-1, keepdims=True) if self.kind == "layer" else X
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        X = self.centred(X)
-        return X / np.sqrt(np.mean(X**2, axis=-1, keepdims=True) + self.eps)
+        centred = self.centred(X)
+        return centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + self.eps)
 
     def token(self, Z: np.ndarray) -> np.ndarray:
         """Tokens with `norm(token(Z)) = Z`. Any Z works that is shorter than sqrt(d), and centred for "layer"."""
@@ -87,7 +87,15 @@ class FrontHead(Head):
     ) -> None:
         self._set(as_real(W, "W"), None, key_bias, behind, residual, norm)
 
-    def _set(self, W, factors, key_bias, behind, residual, norm) -> None:
+    def _set(
+        self,
+        W: ArrayLike | None,
+        factors: Factors | None,
+        key_bias: ArrayLike | None,
+        behind: Any,
+        residual: bool,
+        norm: Any,
+    ) -> None:
         if behind is not None and not callable(behind):
             raise TypeError(f"expected behind to be a callable that asks the box, got {type(behind).__name__}")
         if norm is not None and not isinstance(norm, Norm):
@@ -113,9 +121,10 @@ class FrontHead(Head):
                 "set head.behind = f, or call gh.FrontHead(head.W, key_bias=head.key_bias, behind=f)"
             )
         batch, single = self.batched(X)
-        answers: list = [None] * len(batch)
+        answers: list[Any] = [None] * len(batch)
         for which, shortened in self.shorter(batch):
-            for i, y in zip(which, np.asarray(self.behind(shortened)), strict=True):
+            asked: np.ndarray = np.asarray(self.behind(shortened))
+            for i, y in zip(which, asked, strict=True):
                 answers[i] = y
         return np.array(answers)[0] if single else np.array(answers)
 
@@ -132,7 +141,7 @@ class FrontHead(Head):
 
     def within(self, basis: Float[np.ndarray, "d n"], norm: Norm, behind: Behind | None) -> FrontHead:
         """This head as one on normalised tokens that it sees only by their coordinates in an orthonormal basis."""
-        factors = None if self._factors is None else tuple(F @ basis.T for F in self._factors)
+        factors = None if self._factors is None else (self._factors[0] @ basis.T, self._factors[1] @ basis.T)
         W = basis @ self.W @ basis.T if factors is None else None
         key_bias = None if self._key_bias is None else basis @ self._key_bias
         head = FrontHead.__new__(FrontHead)
@@ -207,7 +216,7 @@ def with_last_token(head: FrontHead, tokens: np.ndarray, last: np.ndarray, copie
 def least_factor(s: np.ndarray, copies: int) -> np.ndarray:
     """The least c from 1 to `LONGEST` with `c sigma(c s + log copies) = 1`, NaN where there is none."""
 
-    def excess(c):
+    def excess(c: np.ndarray) -> np.ndarray:
         return c * expit(c * s + np.log(copies)) - 1
 
     grid = np.linspace(1.0, LONGEST_FACTOR, FACTOR_GRID)[:, None] + 0 * s

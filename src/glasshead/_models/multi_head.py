@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
@@ -138,7 +138,7 @@ class MultiHead:
         return cls(heads, bias=tensors["bias"])
 
     def __repr__(self) -> str:
-        ranks = sorted({len(head._factors[0]) for head in self.heads if head._factors is not None})
+        ranks = sorted({len(own["Q"]) for head in self.heads if "Q" in (own := head.score_tensors())})
         rank = f", rank={'..'.join(str(r) for r in dict.fromkeys((ranks[0], ranks[-1])))}" if ranks else ""
         outputs = "" if self.heads[0].v.ndim == 1 else f", outputs={self.heads[0].v.shape[1]}"
         biases = ", key_bias" * self.has_key_bias + ", bias" * bool(np.any(self.bias))
@@ -150,7 +150,7 @@ def check_head_count(heads: int) -> None:
         raise ValueError(f"expected heads >= 1, got {heads}")
 
 
-def check_alike(heads: tuple) -> None:
+def check_alike(heads: tuple[Any, ...]) -> None:
     check_head_count(len(heads))
     for head in heads:
         if not isinstance(head, Attention):
@@ -164,10 +164,10 @@ class Stacked:
 
     def __init__(self, heads: tuple[Attention, ...]):
         self.dim = heads[0].dim
-        factors = [head._factors for head in heads if head._factors is not None]
-        factored = len(factors) == len(heads)
-        self.Q = stack([Q for Q, _ in factors] if factored else [head.W for head in heads])
-        self.K = stack([K for _, K in factors]) if factored else None
+        scores = [head.score_tensors() for head in heads]
+        factored = all("Q" in own for own in scores)
+        self.Q = stack([own["Q"] for own in scores] if factored else [head.W for head in heads])
+        self.K = stack([own["K"] for own in scores]) if factored else None
         biased = any(head.has_key_bias for head in heads)
         self.key_bias = np.stack([head.key_bias for head in heads])[:, None] if biased else None
         self.v = np.stack([head.v for head in heads])

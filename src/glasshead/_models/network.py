@@ -110,7 +110,7 @@ class Network:
         active = start + alpha[:, None] * slope
         return np.maximum(active, 0) @ self.w + self.c, (slope * (active > 0)) @ self.w
 
-    def _exact(self, start, slope, alpha, y) -> np.ndarray:
+    def _exact(self, start: np.ndarray, slope: np.ndarray, alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
         """On the piece where alpha lies, extrapolated: beyond 0 or 1 it says that no weight fits. A flat piece tells
         nothing: NaN."""
         on = start + np.maximum(alpha, JUST_INSIDE)[:, None] * slope > 0

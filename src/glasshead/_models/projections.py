@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._types import ArrayLike
 from .._validate import as_real, check_shape
 from .attention import Attention
 
 
-def heads_of(Q, K, V, W_o, heads: int, scale, q_bias, v_bias) -> list[Attention]:
+def heads_of(
+    Q: ArrayLike,
+    K: ArrayLike,
+    V: ArrayLike,
+    W_o: np.ndarray,
+    heads: int,
+    scale: float | None,
+    q_bias: ArrayLike | None,
+    v_bias: ArrayLike | None,
+) -> list[Attention]:
     """`Q, K, V` hold equally many rows for each head, `W_o (rows of V,)` or `(rows of V, k)` likewise."""
-    Q, K, V = (cut(as_real(a, name), heads, name) for a, name in ((Q, "Q"), (K, "K"), (V, "V")))
-    check_shape(len(W_o) == heads * len(V[0]), f"W_o with {heads * len(V[0])} columns, like the rows of V", W_o.shape)
-    q_bias, v_bias = cut_bias(q_bias, Q, "q_bias"), cut_bias(v_bias, V, "v_bias")
-    scale = len(Q[0]) ** -0.5 if scale is None else scale
-    outputs = np.split(W_o, heads)
+    q, k, v = (cut(as_real(a, name), heads, name) for a, name in ((Q, "Q"), (K, "K"), (V, "V")))
+    check_shape(len(W_o) == heads * len(v[0]), f"W_o with {heads * len(v[0])} columns, like the rows of V", W_o.shape)
+    on_q, on_v = cut_bias(q_bias, q, "q_bias"), cut_bias(v_bias, v, "v_bias")
+    factor, outputs = len(q[0]) ** -0.5 if scale is None else scale, np.split(W_o, heads)
     return [
-        Attention.from_projections(Q[h], K[h], V[h], outputs[h], scale=scale, q_bias=q_bias[h], v_bias=v_bias[h])
+        Attention.from_projections(q[h], k[h], v[h], outputs[h], scale=factor, q_bias=on_q[h], v_bias=on_v[h])
         for h in range(heads)
     ]
 
@@ -30,7 +40,7 @@ def cut(matrix: np.ndarray, heads: int, name: str) -> list[np.ndarray]:
     return np.split(matrix, heads)
 
 
-def cut_bias(bias, rows: list[np.ndarray], name: str) -> list:
+def cut_bias(bias: ArrayLike | None, rows: list[np.ndarray], name: str) -> Sequence[np.ndarray | None]:
     if bias is None:
         return [None] * len(rows)
     bias, size = as_real(bias, name), sum(map(len, rows))
@@ -38,25 +48,26 @@ def cut_bias(bias, rows: list[np.ndarray], name: str) -> list:
     return np.split(bias, len(rows))
 
 
-def read_out(W_o, o_bias, readout) -> tuple[np.ndarray, np.ndarray]:
+def read_out(W_o: ArrayLike, o_bias: ArrayLike | None, readout: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
     """`W_o` by input and the bias, both after the read-out."""
-    W_o = as_real(W_o, "W_o")
-    check_shape(W_o.ndim == 2 and W_o.size > 0, "W_o of shape (k, d)", W_o.shape)
-    outputs = len(W_o)
-    o_bias = np.zeros(outputs, W_o.dtype) if o_bias is None else as_real(o_bias, "o_bias")
+    w_o = as_real(W_o, "W_o")
+    check_shape(w_o.ndim == 2 and w_o.size > 0, "W_o of shape (k, d)", w_o.shape)
+    outputs = len(w_o)
+    o_bias = np.zeros(outputs, w_o.dtype) if o_bias is None else as_real(o_bias, "o_bias")
     check_shape(o_bias.shape == (outputs,), f"o_bias of shape ({outputs},), one per row of W_o", o_bias.shape)
     if readout is None:
-        return W_o.T, o_bias
+        return w_o.T, o_bias
     readout = as_real(readout, "readout")
     check_shape(readout.shape == (outputs,), f"readout of shape ({outputs},), one per row of W_o", readout.shape)
-    return W_o.T @ readout, np.asarray(o_bias @ readout)
+    return w_o.T @ readout, np.asarray(o_bias @ readout)
 
 
 def projections_of(module: Any) -> dict[str, Any]:
     """The arguments of `MultiHead.from_projections`."""
     import torch
 
-    if not isinstance(module, torch.nn.MultiheadAttention):
+    layer: Any = module  # torch's own types are partial
+    if not isinstance(layer, torch.nn.MultiheadAttention):
         raise TypeError(f"expected a torch.nn.MultiheadAttention, got {type(module).__name__}")
     check_self_attention(module)
     if module.training and module.dropout > 0:
@@ -73,7 +84,7 @@ def projections_of(module: Any) -> dict[str, Any]:
     return projections | {"q_bias": q_bias, "v_bias": v_bias, "o_bias": array(module.out_proj.bias)}
 
 
-def check_self_attention(module) -> None:
+def check_self_attention(module: Any) -> None:
     if not module.embed_dim == module.kdim == module.vdim:
         raise ValueError(
             f"expected a layer that can attend to its own input, kdim = vdim = embed_dim = {module.embed_dim}, "
@@ -86,7 +97,7 @@ def check_self_attention(module) -> None:
         )
 
 
-def array(tensor) -> np.ndarray:
+def array(tensor: Any) -> np.ndarray:
     """float32 and float64 stay what they are; the rest fits into float32."""
     tensor = tensor.detach().cpu()
     return (tensor if tensor.element_size() >= 4 else tensor.float()).numpy()

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
-from .attention import Head, check_size, random_scores, scores_from
+from .attention import Factors, Head, check_size, random_scores, scores_from
 from .network import Network
 
 
@@ -36,17 +36,26 @@ class Transformer(Head):
     ) -> None:
         self._set(as_real(W, "W"), None, key_bias, A, w, b, c)
 
-    def _set(self, W, factors, key_bias, A, w, b, c) -> None:
-        A, w, c = as_real(A, "A"), as_real(w, "w"), as_real(c, "c")
-        dtype = np.result_type(A, w, W if W is not None else factors[0])
+    def _set(
+        self,
+        W: np.ndarray | None,
+        factors: Factors | None,
+        key_bias: ArrayLike | None,
+        A: ArrayLike,
+        w: ArrayLike,
+        b: ArrayLike | None,
+        c: ArrayLike,
+    ) -> None:
+        inner, w, c = as_real(A, "A"), as_real(w, "w"), as_real(c, "c")
+        dtype = np.result_type(inner, w, *([W] if factors is None else factors[:1]))
         self._set_scores(W, factors, key_bias, dtype)
-        check_shape(A.ndim == 2 and len(A) == self.dim, f"A of shape ({self.dim}, m)", A.shape)
-        check_shape(w.shape == A.shape[1:], f"w of shape {A.shape[1:]}, one weight per column of A", w.shape)
+        check_shape(inner.ndim == 2 and len(inner) == self.dim, f"A of shape ({self.dim}, m)", inner.shape)
+        check_shape(w.shape == inner.shape[1:], f"w of shape {inner.shape[1:]}, one weight per column of A", w.shape)
         b = np.zeros(w.shape) if b is None else as_real(b, "b")
         check_shape(b.shape == w.shape, f"b of shape {w.shape}, like w", b.shape)
         check_shape(c.shape == (), "one number c", c.shape)
-        A, w, b = (array.astype(dtype, copy=False) for array in (A, w, b))
-        self.network = Network(A, w, b, dtype.type(c))
+        inner, w, b = (array.astype(dtype, copy=False) for array in (inner, w, b))
+        self.network = Network(inner, w, b, dtype.type(c))
 
     @classmethod
     def random(cls, dim: int, width: int, rank: int | None = None, seed: int = 0) -> Transformer:
@@ -105,7 +114,7 @@ class Transformer(Head):
     @classmethod
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Transformer:
         model = cls.__new__(cls)
-        model._set(**scores_from(tensors), **{name: tensors[name] for name in ("A", "w", "b", "c")})
+        model._set(**scores_from(tensors), A=tensors["A"], w=tensors["w"], b=tensors["b"], c=tensors["c"])
         return model
 
     def __repr__(self) -> str:

@@ -4,8 +4,11 @@ the same for the same input (`noisy`), or a sign that is sometimes wrong (`flipp
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from .._types import no_type_check
 from .._validate import real, whole
 from ._defence import Defence, as_numbers
 
@@ -20,7 +23,8 @@ class rounded(Defence):
     It keeps `tolerance = 0.5 * 10**-decimals`. Negative decimals round to tens, hundreds and so on.
     """
 
-    def __init__(self, f, decimals):
+    @no_type_check
+    def __init__(self, f: Any, decimals: int) -> None:
         self.decimals = whole(decimals, "decimals")
         super().__init__(f, f"decimals={decimals}", tolerance=0.5 * 10.0**-self.decimals)
 
@@ -42,7 +46,7 @@ class half(Defence):
     It keeps `rtol = 2**-11`, and `tolerance = 2**-25` since tiny numbers have fewer digits. From 65520 on it overflows.
     """
 
-    def __init__(self, f):
+    def __init__(self, f: Any) -> None:
         super().__init__(f, tolerance=2.0**-25, rtol=2.0**-11)
 
     def answered(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -62,7 +66,7 @@ class bfloat16(Defence):
 
     BITS, SMALLEST = 8, -133  # significant bits, and the exponent of the smallest positive number
 
-    def __init__(self, f):
+    def __init__(self, f: Any) -> None:
         super().__init__(f, tolerance=2.0**-134, rtol=2.0**-self.BITS)
 
     def answered(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -85,7 +89,8 @@ class gaussian(Defence):
     and the same order of questions give the same noise.
     """
 
-    def __init__(self, f, sigma, seed=0):
+    @no_type_check
+    def __init__(self, f: Any, sigma: float, seed: int = 0) -> None:
         self.sigma = real(sigma, "sigma", "a number >= 0", lambda x: x >= 0)
         super().__init__(f, f"sigma={sigma}, seed={seed}", tolerance=None)
         self._rng = np.random.default_rng(whole(seed, "seed", least=0))
@@ -107,7 +112,8 @@ class flipped(Defence):
     rarely in n.
     """
 
-    def __init__(self, f, probability, seed=0):
+    @no_type_check
+    def __init__(self, f: Any, probability: float, seed: int = 0) -> None:
         self.probability = real(probability, "probability", "a number from 0 to 1", lambda x: 0 <= x <= 1)
         super().__init__(f, f"probability={probability}, seed={seed}", tolerance=None)
         self._rng = np.random.default_rng(whole(seed, "seed", least=0))
@@ -130,7 +136,8 @@ class noisy(Defence):
     It keeps `tolerance`, so asking again and averaging does not help. The noise is a hash of the query and the seed.
     """
 
-    def __init__(self, f, tolerance, seed=0):
+    @no_type_check
+    def __init__(self, f: Any, tolerance: float, seed: int = 0) -> None:
         bound = real(tolerance, "tolerance", "a number >= 0", lambda x: x >= 0)
         super().__init__(f, f"tolerance={tolerance}, seed={seed}", tolerance=bound)
         self._bound, self._seed = bound, whole(seed, "seed", least=0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._types import ArrayLike
+from .._types import ArrayLike, no_type_check
 from .._validate import positive
 
 
@@ -55,10 +55,10 @@ class Defence:
         return answers
 
     def __call__(self, X: ArrayLike) -> np.ndarray:
-        X = np.asarray(X)
-        if X.ndim != 3:
-            raise ValueError(f"expected queries of shape (B, N, d), got {X.shape}; one sequence is X[None]")
-        return self.answered(np.asarray(self._f(self.asked(X))), X)
+        queries = np.asarray(X)
+        if queries.ndim != 3:
+            raise ValueError(f"expected queries of shape (B, N, d), got {queries.shape}; one sequence is X[None]")
+        return self.answered(np.asarray(self._f(self.asked(queries))), queries)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._f!r}{', ' * bool(self._setting)}{self._setting})"
@@ -80,7 +80,8 @@ class clipped(Defence):
     only the direction.
     """
 
-    def __init__(self, f, max_norm):
+    @no_type_check
+    def __init__(self, f: Any, max_norm: float) -> None:
         super().__init__(f, f"max_norm={max_norm}")
         limit = positive(max_norm, "max_norm")
         self._limit = limit

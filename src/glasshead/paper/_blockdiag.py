@@ -19,12 +19,12 @@ from ._commutant import CouplingNoise, Split, nearest_to_commuting, split_at_gap
 ASYMMETRY = 0.1  # of the size of an entry: as much can be error
 
 
-def symmetric_parts(matrices, tol: float | None) -> Float[np.ndarray, "m n n"]:
+def symmetric_parts(matrices: ArrayLike | Sequence[ArrayLike], tol: float | None) -> Float[np.ndarray, "m n n"]:
     """The symmetric parts, as one array. A little asymmetry is error; it is averaged out."""
     if tol is not None:
         real(tol, "tol", "None or a number >= 0", lambda x: x >= 0)
-    A = as_real(matrices, "matrices").astype(np.float64, copy=False)
-    A = A[None] if A.ndim == 2 else A
+    given = as_real(matrices, "matrices").astype(np.float64, copy=False)
+    A = given[None] if given.ndim == 2 else given
     fits = A.ndim == 3 and A.shape[1] == A.shape[2] and A.size > 0
     check_shape(fits, "matrices of shape (m, n, n) with m, n >= 1", A.shape)
     symmetric = (A + A.transpose(0, 2, 1)) / 2
@@ -102,8 +102,8 @@ class Leaf:
             cut = split_at_gap(within, X)
             if cut.rms <= clean:
                 return cls(basis, within, cut, X)
-        X = nearest_to_commuting(within)
-        return cls(basis, within, split_at_gap(within, X), X)
+        best = nearest_to_commuting(within)
+        return cls(basis, within, split_at_gap(within, best), best)
 
     @property
     def rms(self) -> float:

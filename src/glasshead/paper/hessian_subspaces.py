@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._errors import NotIdentifiable, TargetMismatch
@@ -55,7 +57,9 @@ ERROR_SAFETY = 2.0  # errors of one Hessian stand for those of all, and are not 
 OVERLAP = 0.1  # cosine between directions of two heads from which on they are not called orthogonal
 
 
-def hessian_subspaces(oracle, step: float = 1e-3, points: int = 2, seed: int = 0) -> list[Float[np.ndarray, "d _"]]:
+def hessian_subspaces(
+    oracle: Any, step: float = 1e-3, points: int = 2, seed: int = 0
+) -> list[Float[np.ndarray, "d _"]]:
     """Orthonormal bases of the subspaces of Assumption C.1, one for each head, to about the square of `step`.
 
     >>> rng = np.random.default_rng(0)
@@ -104,7 +108,9 @@ def step_difference(coarse: np.ndarray, fine: np.ndarray) -> float:
     return ERROR_SAFETY * float(np.sqrt(np.mean((coarse - fine) ** 2)))
 
 
-def read_hessian_elsewhere(oracle: Oracle, A: np.ndarray, v: np.ndarray, step: float, error: float, rng) -> np.ndarray:
+def read_hessian_elsewhere(
+    oracle: Oracle, A: np.ndarray, v: np.ndarray, step: float, error: float, rng: np.random.Generator
+) -> np.ndarray:
     """At a random query token and a z with scores of about 1, where the sigmoid is curved; weighed by its error."""
     d = oracle.dim
     q, z = rng.standard_normal((2, d)) / np.array([[np.sqrt(d)], [1.0]])

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import logit  # pyright: ignore[reportMissingTypeStubs]
 
+from .._types import no_type_check
 from .._validate import real
 
 TAU_CLIP = 1 / (1 + math.exp(0.5))  # sigma(-1/2): logits up to 1/2 are left alone
 LIPSCHITZ = 5.0  # the paper's round number; at TAU_CLIP the constant is 4.2553...
 
 
-def lemma_a_1(tau=TAU_CLIP) -> float:
+@no_type_check
+def lemma_a_1(tau: float = TAU_CLIP) -> float:
     """The Lipschitz constant of the logit on `[tau, 1 - tau]`, `1 / (tau * (1 - tau))`: at most 5 for the paper's tau.
 
     >>> round(gh.paper.lemma_a_1(), 4)

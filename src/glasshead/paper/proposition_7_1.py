@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .._models import Attention, MultiHead, with_values
+from .._types import ArrayLike, no_type_check
 from .._validate import as_real, check_shape
 
 SUM_ROUNDING = 1e-12  # of the sum of the weights, which the paper has equal to 1
 
 
-def proposition_7_1(model, weights) -> MultiHead:
+@no_type_check
+def proposition_7_1(model: Attention, weights: ArrayLike) -> MultiHead:
     """The paper's construction: every head has the W of `model`, head h has `v = weights[h]` times the v of `model`.
 
     >>> head = gh.Attention.random(4, seed=1)
@@ -21,7 +23,7 @@ def proposition_7_1(model, weights) -> MultiHead:
     `weights` are non-negative numbers that add up to 1, one per head. All choices give the function of `model`, so no
     query can tell which one it is: parameters are unique only after merging (`gh.canonical`).
     """
-    if not isinstance(model, Attention):
+    if not isinstance(model, Attention):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"expected a gh.Attention, got {type(model).__name__}")
     if not np.any(model.v):
         raise ValueError("expected a head with v != 0, as in the proposition, got v = 0")

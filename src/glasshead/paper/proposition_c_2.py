@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 
 from .._errors import NotIdentifiable
 from .._models import Attention, MultiHead
 from .._oracles import Oracle, Within, as_oracle
 from .._recovery import Recovery
+from .._types import ArrayLike
 from .._validate import as_real, check_shape
 from .theorem_4_1 import theorem_4_1
 
 ORTHONORMAL = 1e-8  # bases found numerically are orthonormal to about 1e-14; typed ones to fewer digits
 
 
-def proposition_c_2(oracle, bases) -> Recovery:
+def proposition_c_2(oracle: Any, bases: Iterable[ArrayLike]) -> Recovery:
     """The proof of Proposition C.2 as it stands, in exactly `sum_h (d_h + d_h**2)` queries.
 
     >>> rng = np.random.default_rng(0)
@@ -59,8 +63,8 @@ def read_within(oracle: Oracle, E: np.ndarray, h: int) -> Recovery:
         ) from error
 
 
-def check_bases(bases, dim: int) -> list[np.ndarray]:
-    bases = [as_real(E, "bases").astype(np.float64, copy=False) for E in bases]
+def check_bases(given: Iterable[ArrayLike], dim: int) -> list[np.ndarray]:
+    bases = [as_real(E, "bases").astype(np.float64, copy=False) for E in given]
     if not bases:
         raise ValueError("expected at least one basis of shape (d, d_h), got none")
     for E in bases:

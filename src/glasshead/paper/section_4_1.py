@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from .._errors import NotIdentifiable
@@ -11,10 +14,11 @@ from .._models import Transformer
 from .._oracles import Antisymmetric, Counted, as_oracle
 from .._recovery import Recovery
 from .._relu import recover_relu
+from .._types import ArrayLike
 from .theorem_4_1 import theorem_4_1
 
 
-def section_4_1(oracle, learn_ffn=recover_relu) -> Recovery:
+def section_4_1(oracle: Any, learn_ffn: Callable[..., Any] = recover_relu) -> Recovery:
     """The reduction of Section 4.1 as it stands: the queries of `learn_ffn`, and `2 (d + d**2)` for W.
 
     >>> target = gh.Transformer.random(4, width=6, seed=1)
@@ -29,7 +33,11 @@ def section_4_1(oracle, learn_ffn=recover_relu) -> Recovery:
     and its probes. Where `A w = 0` that is silent: `NotIdentifiable` by this route, though `gh.recover` reads W.
     """
     oracle = Counted(as_oracle(oracle))
-    network = learn_ffn(lambda x: oracle(np.asarray(x)[:, None]), oracle.dim)
+
+    def one_row(x: ArrayLike) -> np.ndarray:
+        return oracle(np.asarray(x)[:, None])
+
+    network = learn_ffn(one_row, oracle.dim)
     spent = oracle.queries
     try:
         found = theorem_4_1(Antisymmetric(oracle))

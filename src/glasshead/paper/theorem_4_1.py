@@ -5,8 +5,10 @@ Other proofs of the paper read v and scores in the same two ways.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from scipy.special import logit
+from scipy.special import logit  # pyright: ignore[reportMissingTypeStubs]
 
 from .._errors import NotIdentifiable
 from .._limits import information_limit
@@ -18,7 +20,7 @@ from .._recovery import Recovery
 PROBE_KINDS = ("basis", "gaussian")
 
 
-def theorem_4_1(oracle, probes: str = "basis", seed: int = 0) -> Recovery:
+def theorem_4_1(oracle: Any, probes: str = "basis", seed: int = 0) -> Recovery:
     """The proof of Theorem 4.1 as it stands, in exactly `d + d**2` queries, as reference and baseline.
 
     >>> target = gh.Attention.random(8, seed=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import sensing
@@ -10,13 +12,15 @@ from .._limits import information_limit
 from .._models import Attention
 from .._oracles import as_oracle
 from .._recovery import Recovery
+from .._types import no_type_check
 from .._validate import whole
 from .theorem_4_1 import read_unit_scores, read_v
 
 ITERATION_LEFTOVER = 1e-5  # singular values below this part of the largest are what an iteration leaves, not rank
 
 
-def theorem_5_1(oracle, rank, measurements: int | None = None, seed: int = 0) -> Recovery:
+@no_type_check
+def theorem_5_1(oracle: Any, rank: int, measurements: int | None = None, seed: int = 0) -> Recovery:
     """The proof of Theorem 5.1 as it stands: `d + measurements` queries and the convex program (2).
 
     >>> target = gh.Attention.random(12, rank=1, seed=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +14,14 @@ from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Oracle, as_oracle
 from .._recovery import Recovery
+from .._types import no_type_check
 from .lemma_a_1 import TAU_CLIP, clipped_logit
 from .theorem_4_1 import read_v
 from .tolerance import MARGIN_CONSTANT, accuracy_for, check_assumptions
 
 
-def theorem_6_1(oracle, W_bound, margin, corrected: bool = False) -> Recovery:
+@no_type_check
+def theorem_6_1(oracle: Any, W_bound: float, margin: float, corrected: bool = False) -> Recovery:
     """The proof of Theorem 6.1 as it stands, or mended, in exactly `d + d**2` queries.
 
     >>> target = gh.Attention([[1.5, 0.0], [-1.0, 0.5]], [0.6, -0.8])
@@ -43,15 +46,15 @@ def theorem_6_1(oracle, W_bound, margin, corrected: bool = False) -> Recovery:
     which the paper's tolerance leaves to an entry, so that the theorem holds with the constants it has.
     """
     oracle = as_oracle(oracle)
-    d, W_bound, margin = check_assumptions(oracle.dim, W_bound, margin)
+    d, most, margin = check_assumptions(oracle.dim, W_bound, margin)
     start = oracle.queries
     v = read_v(oracle)
     check_visible(v, margin, oracle.tolerance)
-    probes = NoisyProbes.of(v, W_bound, margin, corrected)
+    probes = NoisyProbes.of(v, most, margin, corrected)
     W, excess = read_clipped_W(oracle, v, probes)
     tau = whole_tolerance(oracle, v)
-    eps_W, eps_v = accuracy_for(dim=d, W_bound=W_bound, margin=margin, tolerance=tau)
-    objection = why_no_bound(v, probes, excess, tau, W_bound, margin, corrected)
+    eps_W, eps_v = accuracy_for(dim=d, W_bound=most, margin=margin, tolerance=tau)
+    objection = why_no_bound(v, probes, excess, tau, most, margin, corrected)
     return Recovery(
         model=Attention(W, v),
         family="attention",
@@ -120,7 +123,7 @@ def whole_tolerance(oracle: Oracle, v: np.ndarray) -> float:
 
 
 def why_no_bound(
-    v, probes: NoisyProbes, excess: float, tau: float, W_bound: float, margin: float, corrected: bool
+    v: np.ndarray, probes: NoisyProbes, excess: float, tau: float, W_bound: float, margin: float, corrected: bool
 ) -> str:
     """What keeps the theorem from saying anything about W; empty where it holds."""
     if tau > margin / MARGIN_CONSTANT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Oracle
 from .._recovery import Recovery
+from .._types import no_type_check
 from .._validate import real, whole
 from .lemma_a_1 import LIPSCHITZ, TAU_CLIP, clipped_logit
 from .tolerance import check_assumptions
@@ -21,7 +23,10 @@ BISECTION_CONSTANT = 0.5  # the "Const" of the proof; see the docstring of theor
 BATCH_NUMBERS = 2**20  # numbers in one batch of random queries
 
 
-def theorem_b_1(oracle, W_bound, margin, eps_W, delta, max_queries=10**8, seed: int = 0) -> Recovery:
+@no_type_check
+def theorem_b_1(
+    oracle: Oracle, W_bound: float, margin: float, eps_W: float, delta: float, max_queries: int = 10**8, seed: int = 0
+) -> Recovery:
     """The proof of Theorem B.1 as it stands: `||W_hat - W||_F <= eps_W` with probability `1 - delta`, from signs.
 
     >>> target = gh.Attention([[2.0]], [-1.0])
@@ -51,9 +56,9 @@ def theorem_b_1(oracle, W_bound, margin, eps_W, delta, max_queries=10**8, seed: 
             f"{need.samples:,} queries for v and {need.steps} for each entry of W; allow them, or call gh.recover"
         )
     start = oracle.queries
-    v = mean_direction(oracle, need.samples, np.random.default_rng(seed))
+    v = read_mean_direction(oracle, need.samples, np.random.default_rng(seed))
     check_margin(v, margin, need.eps_v)
-    W, excess = bisect_W(oracle, v, need)
+    W, excess = read_W_by_signs(oracle, v, need)
     contradicted = excess > need.eps_W / (2 * LIPSCHITZ * need.W_bound * need.dim)  # more than the weights can be off
     return Recovery(
         model=Attention(W, v),
@@ -73,7 +78,8 @@ def theorem_b_1(oracle, W_bound, margin, eps_W, delta, max_queries=10**8, seed: 
     )
 
 
-def theorem_b_1_queries(*, dim, W_bound, margin, eps_W, delta) -> int:
+@no_type_check
+def theorem_b_1_queries(*, dim: int, W_bound: float, margin: float, eps_W: float, delta: float) -> int:
     """How many queries `gh.paper.theorem_b_1` asks.
 
     >>> f"{gh.paper.theorem_b_1_queries(dim=16, W_bound=4, margin=0.1, eps_W=0.1, delta=0.01):.1e}"
@@ -100,7 +106,8 @@ class Needed:
         return self.samples + self.dim**2 * self.steps
 
     @classmethod
-    def of(cls, dim, W_bound, margin, eps_W, delta) -> Needed:
+    @no_type_check
+    def of(cls, dim: int, W_bound: float, margin: float, eps_W: float, delta: float) -> Needed:
         d, W, mu = check_assumptions(dim, W_bound, margin)
         most = 1 / math.sqrt(d)
         real(margin, "margin", f"at most 1/sqrt(dim) = {most:.4g}, v having norm 1", lambda x: x <= most * (1 + 1e-12))
@@ -120,18 +127,18 @@ def sphere_mean(d: int) -> float:
     return math.exp(math.lgamma(d / 2) - math.lgamma((d + 1) / 2)) / math.sqrt(math.pi)
 
 
-def mean_direction(oracle: Oracle, samples: int, rng: np.random.Generator) -> np.ndarray:
+def read_mean_direction(oracle: Oracle, samples: int, rng: np.random.Generator) -> np.ndarray:
     """The estimate (14) of v: the mean of `sign(x.v) x` over the sphere, divided by R."""
     d, total = oracle.dim, np.zeros(oracle.dim)
     rows = max(1, BATCH_NUMBERS // d)
     for first in range(0, samples, rows):
         x = rng.standard_normal((min(rows, samples - first), d))
         x /= np.linalg.norm(x, axis=1, keepdims=True)
-        total += np.where(yes_no(oracle, x[:, None]), 1.0, -1.0) @ x
+        total += np.where(read_yes_no(oracle, x[:, None]), 1.0, -1.0) @ x
     return total / (samples * sphere_mean(d))
 
 
-def bisect_W(oracle: Oracle, v: np.ndarray, need: Needed) -> tuple[np.ndarray, float]:
+def read_W_by_signs(oracle: Oracle, v: np.ndarray, need: Needed) -> tuple[np.ndarray, float]:
     """Bisect a for all entries side by side; at the flip `sigma(s W_ij) = 2 W_bound a^2 |v_j / v_i|`.
 
     Also how far such a weight lay outside the clip.
@@ -142,7 +149,7 @@ def bisect_W(oracle: Oracle, v: np.ndarray, need: Needed) -> tuple[np.ndarray, f
     low, high = np.full((d, d), need.lowest), np.full((d, d), need.highest)
     for _ in range(need.steps):
         a = (low + high) / 2
-        above = yes_no(oracle, probes(a, s / a)).reshape(d, d) == (v > 0)  # for large a the sign is that of v_j
+        above = read_yes_no(oracle, probes(a, s / a)).reshape(d, d) == (v > 0)  # for large a the sign is that of v_j
         low, high = np.where(above, low, a), np.where(above, a, high)
     a = (low + high) / 2
     weights = 2 * need.W_bound * a**2 * np.abs(ratio)
@@ -158,7 +165,7 @@ def probes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.stack([first, last], axis=2).reshape(d * d, 2, d)
 
 
-def yes_no(oracle: Oracle, X: np.ndarray) -> np.ndarray:
+def read_yes_no(oracle: Oracle, X: np.ndarray) -> np.ndarray:
     answers = np.asarray(oracle(X))
     if answers.dtype != bool or answers.shape != (len(X),):
         raise ValueError(
@@ -167,12 +174,12 @@ def yes_no(oracle: Oracle, X: np.ndarray) -> np.ndarray:
     return answers
 
 
-def check_oracle(oracle) -> None:
+def check_oracle(oracle: Any) -> None:
     if not isinstance(oracle, Oracle):
         raise TypeError(f"expected a gh.SignOracle, got {type(oracle).__name__}; wrap it as gh.SignOracle(f)")
 
 
-def check_margin(v: np.ndarray, margin, eps_v: float) -> None:
+def check_margin(v: np.ndarray, margin: Any, eps_v: float) -> None:
     i = int(np.argmin(np.abs(v)))
     if abs(v[i]) < margin - eps_v:
         raise TargetMismatch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._types import no_type_check
 from .._validate import positive, real, whole
@@ -53,7 +53,7 @@ def accuracy_for(*, dim: int, W_bound: float, margin: float, tolerance: float) -
     return Accuracy(eps_W, math.sqrt(d) * tau)
 
 
-def check_assumptions(dim, W_bound, margin) -> tuple[int, float, float]:
+def check_assumptions(dim: Any, W_bound: Any, margin: Any) -> tuple[int, float, float]:
     """The three numbers that the theorem assumes to be known."""
     d = whole(dim, "dim", least=1)
     W = real(

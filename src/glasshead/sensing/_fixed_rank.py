@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from .._types import Float
 from ._factors import Factors, Tangent, damped_least_squares, retract
 from ._measurements import Point, Rows, as_measurements, check_rank, check_settings, degrees_of_freedom
-from ._result import Sensed, zero
+from ._result import Progress, Sensed, zero
 
 # Single precision cannot resolve a linear solve much further; Gauss-Newton then gains these digits per step.
 SINGLE_ACCURACY = 1e-4
@@ -147,7 +147,7 @@ def fixed_rank(
     tol: float = 1e-12,
     max_iterations: int = 400,
     seed: int = 0,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Sensed:
     """Find W (d1 x d2) of the given rank with `a_k^T W b_k = t_k`, for A (m, d1), B (m, d2) and t (m,).
 
@@ -185,8 +185,11 @@ class Search(NamedTuple):
     steps: int
 
 
-def _search(rows: Rows, rank: int, tol: float, budget: int, rng, progress) -> Search:
-    fits, spent = [], 0
+def _search(
+    rows: Rows, rank: int, tol: float, budget: int, rng: np.random.Generator, progress: Progress | None
+) -> Search:
+    fits: list[Fit] = []
+    spent = 0
 
     def report(residual: float) -> None:
         nonlocal spent

@@ -6,7 +6,6 @@ and the shortest correction of y closes the duality gap. Gap and residual decide
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from ._douglas_rachford import DouglasRachford, Iterate
 from ._factors import Factors, Tangent, least_norm, svd_factors
 from ._fixed_rank import gauss_newton
 from ._measurements import Constraints, Point, Rows, as_measurements, check_settings, degrees_of_freedom
-from ._result import Certificate, Sensed, zero
+from ._result import Certificate, Progress, Sensed, zero
 
 # Gauss-Newton from the right rank needs about six steps; more than this and the rank was wrong.
 FINISH_STEPS = 12
@@ -60,8 +59,8 @@ def finish(constraints: Constraints, low: Factors, y: Float[np.ndarray, "m"], to
 
 
 def _outside(D: Float[np.ndarray, "d1 d2"], W: Factors) -> float:
-    D = D - W.U.T @ (W.U @ D)
-    return float(np.linalg.norm(D - (D @ W.V.T) @ W.V, 2))
+    across = D - W.U.T @ (W.U @ D)
+    return float(np.linalg.norm(across - (across @ W.V.T) @ W.V, 2))
 
 
 CHECK_EVERY = 10
@@ -78,7 +77,7 @@ def nuclear_norm(
     *,
     tol: float = 1e-8,
     max_iterations: int = 5000,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Sensed:
     """Minimise `||W||_*`, the sum of the singular values, over all W (d1 x d2) with `a_k^T W b_k = t_k`.
 
@@ -108,7 +107,7 @@ def nuclear_norm(
     return _report(rows, constraints, proof, iterations, tol)
 
 
-def _solve(constraints: Constraints, tol: float, max_iterations: int, progress) -> tuple[Proof, int]:
+def _solve(constraints: Constraints, tol: float, max_iterations: int, progress: Progress | None) -> tuple[Proof, int]:
     solver, best, iteration, next_try = DouglasRachford(constraints), None, 0, 0.0
     while best is None or iteration < max_iterations:
         for _ in range(min(CHECK_EVERY, max_iterations - iteration) - 1):

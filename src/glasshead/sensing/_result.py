@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from .._types import Float
+
+Progress = Callable[[int, int, str], None]  # done, planned, what
 
 
 @dataclass(frozen=True, eq=False)

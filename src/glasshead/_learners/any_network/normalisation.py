@@ -16,7 +16,7 @@ from ..._oracles import Normalised, Oracle
 
 FORGETS = 0.01  # of what other tokens change: how much the same ones, twice as long, may
 SIZES = (0.5, 2.0, 1.0)  # rms entries of the tokens this is tried at
-SHIFTED = 1e-6  # of the same: how much a shift of all entries may change
+SHIFTED, SHIFTED_ROUNDINGS = 1e-6, 2.0**12  # of the same: how much a shift of all entries may change, or roundings
 EXPONENTS = range(-40, 11, 2)  # of two: lengths at which the forgetting begins
 EPS_RAYS = 6
 PROBE_SHARES = np.array([0.5, 1.0, -0.7])  # of the longest probe, along the ray of the last token
@@ -27,7 +27,7 @@ EPS_STEPS = 30
 # A token of rms entry s that is made twice as long changes by 3 eps / (8 s^2) once it is normalised: by 0.0075, less
 # than FORGETS, for this eps. A larger one would not let the box forget lengths there.
 LARGEST_EPS = 0.02 * min(SIZES) ** 2
-SNAP = 1e-6  # an eps that near to a power of ten is one
+SNAP = 1e-6  # an eps that near to a power of ten is one, and so is most likely one that may be
 EPS_SCATTER = 8.0  # times the scatter between rays
 FEWEST_RAYS = 3  # rays that must tell
 
@@ -59,7 +59,7 @@ def find_norm_kind(oracle: Oracle, rng: np.random.Generator) -> str | None:
         if not longer < FORGETS * changed:
             return None
         shifted /= changed
-    return "layer" if shifted <= SHIFTED else "rms"
+    return "layer" if shifted <= max(SHIFTED, SHIFTED_ROUNDINGS * oracle.roundoff) else "rms"
 
 
 def unit_rms(tokens: np.ndarray) -> np.ndarray:
@@ -69,7 +69,7 @@ def unit_rms(tokens: np.ndarray) -> np.ndarray:
 
 
 def find_eps(oracle: Oracle, kind: str, rng: np.random.Generator) -> tuple[float, float]:
-    """eps and its relative error, which is zero for a power of ten."""
+    """eps and its relative error, which is zero for a power of ten that is known to six digits."""
     guess = find_first_eps(oracle, rng)
     for longest_probe in PROBE_LENGTHS:
         offsets, roots = read_facts(oracle, Norm(kind, guess), longest_probe, rng)
@@ -92,9 +92,10 @@ def eps_of(offsets: np.ndarray, roots: np.ndarray, guess: float) -> tuple[float,
         # The median: one ray in several may have met a false root.
         eps *= float(np.exp(np.clip(np.nan_to_num(np.median(steps)), -0.5, 0.5)))
     decade = 10.0 ** np.round(np.log10(eps))
-    if abs(eps / decade - 1) < SNAP:
-        return float(decade), 0.0
-    return eps, EPS_SCATTER * float(np.median(np.abs(np.nan_to_num(steps))))
+    error = EPS_SCATTER * float(np.median(np.abs(np.nan_to_num(steps))))
+    if abs(eps / decade - 1) < max(SNAP, error):
+        return float(decade), error if error > SNAP else 0.0
+    return eps, error
 
 
 def find_first_eps(oracle: Oracle, rng: np.random.Generator) -> float:
