@@ -23,7 +23,7 @@ from .._learned import MEASURED, HeldOut, Learned, LearnedFront, LearnedHead
 from .._oracles import Oracle, Voting
 from .._recovery import Checked
 from .held_out import CHECKING, Compared
-from .ordinary import NEIGHBOURS, OF_RANGE, VOID, Group, apart, by_length, drawn, read_groups, sequences
+from .ordinary import NEIGHBOURS, OF_RANGE, SINGLE, SUITED, VOID, Group, apart, by_length, drawn, read_groups, sequences
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
@@ -42,7 +42,7 @@ def check_everywhere(
     refuse_empty(oracle, learned, held)
     kinds = sequences(oracle, learned, rng)
     if oracle.answers == "sign":
-        return learned, check_signs_everywhere(oracle, learned, held, [x for X, _ in kinds for x in X], rng)
+        return learned, check_signs_everywhere(oracle, learned, held, [x for kind in kinds for x in kind.X], rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
     compared = [group.compared for group in groups]
     asked = sum(len(group.X) for group in groups)
@@ -64,7 +64,7 @@ A_FEW = 2, 3, 5, 8  # the lengths of a first look
 
 def check_a_few(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> bool:
     """Whether a few sequences of users' size are answered as predicted: a first look, for learners that can go on."""
-    X, _ = drawn(oracle, A_FEW, np.ones(len(A_FEW)), rng)
+    X = drawn(oracle, A_FEW, np.ones(len(A_FEW)), rng)
     got, want = by_length(oracle, X), by_length(learned.model, X)
     level = oracle.tolerance + (oracle.rtol + OF_RANGE) * np.abs(got).max()
     return bool(np.abs(got - want).max() <= level)
@@ -96,10 +96,13 @@ def refuse(say: str, learned: Learned, check: HeldOut) -> NoReturn:
 
 
 def refuse_void(learned: Learned, check: HeldOut, groups: list[Group]) -> None:
-    """Refuses where answers are off by too large a share of their range, or of what attention does to them."""
-    share = max((float(np.max(g.off / np.maximum(g.range, np.finfo(float).tiny))) for g in groups), default=1.0)
+    """Refuses where answers are off by too large a share of their range for tokens of every size, or for any where no
+    bounds say what else to expect; or by too large a share of what attention does to them."""
+    several = [group for group in groups if group.kind.name != SINGLE]
+    shares = [float(np.max(g.off / np.maximum(g.range, np.finfo(float).tiny))) for g in several]
+    share = (max if learned.bound is None else min)(shares, default=1.0)
     if share > VOID:
-        refuse(f"answers to ordinary sequences are off by {share:.0%} of their range", learned, check)
+        refuse(f"answers are off by {share:.0%} of their range", learned, check)
     shares = [float(np.sqrt(np.mean(g.off**2) / np.mean(g.chosen**2))) for g in groups if np.any(g.chosen)]
     if shares and min(shares) > OF_ATTENTION:
         refuse(f"answers are off by {min(shares):.0%} of what attention does to them", learned, check)
@@ -117,15 +120,16 @@ def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Group], rng: np
 def with_measured_bounds(
     oracle: Oracle, learned: LearnedHead, check: HeldOut, groups: list[Group]
 ) -> tuple[Learned, HeldOut]:
-    """Bounds that are as wide as the answers show, where the box computes less accurately than its answers look. A
-    promise that answers contradict is none, and refused."""
-    _, suited, _, alone = groups
+    """Bounds that are as wide as the answers show, where the box computes less accurately than its answers look. What
+    follows from a promise is not widened: answers that contradict it are refused."""
+    suited, alone = (next(group for group in groups if group.kind.name == name) for name in (SUITED, SINGLE))
     worst = max((suited, alone), key=lambda group: group.worse)
+    if not oracle.exact:
+        broken = worst.worse > CONTRADICTED
+        compared = Compared(worst.X, worst.got, worst.want, worst.expected)
+        return learned, replace(check, evidence=compared.evidence(EVERYWHERE), checked=None) if broken else check
     if worst.worse <= HALF_AS_FAR:
         return learned, check
-    if not oracle.exact and worst.worse > CONTRADICTED:
-        off = Compared(worst.X, worst.got, worst.want, worst.expected)
-        return learned, replace(check, evidence=off.evidence(EVERYWHERE), checked=None)
     of_W, of_v = (max(1.0, WIDENED * float(np.sqrt(group.worse))) for group in (suited, alone))
     return replace(
         learned,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,28 +23,43 @@ NEIGHBOURS = 6  # models as far from the found one as bounds leave open
 NEIGHBOUR_TIMES = 3.0  # times how far their answers typically are from its own
 WORSE_THAN_RESIDUAL = 4.0  # times that of the held-out check: about what W is off by, of its norm, at most
 
-Kind = tuple[list[np.ndarray], np.ndarray]  # sequences, and the sizes of their tokens
+USERS, SUITED, LARGER, SINGLE = "users", "suited", "larger", "single"  # whose sizes tokens have; or they are alone
+
+
+class Kind(NamedTuple):
+    """Sequences of one kind, and the sizes of their tokens."""
+
+    name: str
+    X: list[np.ndarray]
+    sizes: np.ndarray
 
 
 def sequences(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> list[Kind]:
     """Tokens of users' size, of the suited one, and larger ones; single tokens; all that the model predicts."""
     count = len(JUDGED_LENGTHS)
     suited = np.resize(learned.suits(oracle.reach), count)
-    sizes = [2.0 ** rng.uniform(-1, 1, count), suited, np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, count)]
-    kinds = [drawn(oracle, JUDGED_LENGTHS, each, rng) for each in sizes]
-    kinds.append(drawn(oracle, (1,) * ALONE, 2.0 ** rng.uniform(-1, 1, ALONE), rng))
-    kept = [[i for i, x in enumerate(X) if learned.says(x)] for X, _ in kinds]
-    return [([X[i] for i in which], sizes[which]) for (X, sizes), which in zip(kinds, kept, strict=True)]
+    larger = np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, count)
+    kinds = {USERS: 2.0 ** rng.uniform(-1, 1, count), SUITED: suited, LARGER: larger}
+    every = [Kind(name, drawn(oracle, JUDGED_LENGTHS, sizes, rng), sizes) for name, sizes in kinds.items()]
+    alone = 2.0 ** rng.uniform(-1, 1, ALONE)
+    every.append(Kind(SINGLE, drawn(oracle, (1,) * ALONE, alone, rng), alone))
+    return [kept for kind in every if (kept := said(learned, kind)).X]
 
 
-def drawn(oracle: Oracle, lengths: Sequence[int], sizes: np.ndarray, rng: np.random.Generator) -> Kind:
+def said(learned: Learned, kind: Kind) -> Kind:
+    """Those of a kind that the model predicts."""
+    which = [i for i, x in enumerate(kind.X) if learned.says(x)]
+    return Kind(kind.name, [kind.X[i] for i in which], kind.sizes[which])
+
+
+def drawn(oracle: Oracle, lengths: Sequence[int], sizes: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     """One sequence of each length, of Gaussian tokens with entries of that size, none longer than can be sent."""
     X = []
     for length, size in zip(lengths, sizes, strict=True):
         tokens = size * rng.standard_normal((length, oracle.dim))
         norms = np.linalg.norm(tokens, axis=1, keepdims=True)
         X.append(tokens * np.minimum(1.0, oracle.reach / norms))
-    return X, sizes
+    return X
 
 
 def by_length(function: Callable, X: Sequence[np.ndarray]) -> np.ndarray:
@@ -58,15 +74,14 @@ def by_length(function: Callable, X: Sequence[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Group:
-    """Sequences of one kind: with tokens of which `sizes`, what the box answered and the model predicts, as `(B, k)`.
+    """Sequences of one kind, what the box answered and what the model predicts, as `(B, k)`.
 
     `level` is how far off an answer may be by its promise and its format, `typical` how far off predictions are if the
     model is off by its bounds, and `chosen` how far attention moves them from what the plain mean would give. `extent`
     is the range of answers to such sequences if their tokens have size 1.
     """
 
-    X: list[np.ndarray]
-    sizes: np.ndarray
+    kind: Kind
     got: np.ndarray
     want: np.ndarray
     level: np.ndarray
@@ -75,13 +90,17 @@ class Group:
     extent: float
 
     @property
+    def X(self) -> list[np.ndarray]:
+        return self.kind.X
+
+    @property
     def off(self) -> np.ndarray:
         return np.abs(self.got - self.want).max(axis=1)
 
     @property
     def range(self) -> np.ndarray:
         """That of all answers, for tokens of the size of each."""
-        return self.extent * self.sizes
+        return self.extent * self.kind.sizes
 
     @property
     def allowed(self) -> np.ndarray:
@@ -111,7 +130,7 @@ def read_groups(
     oracle: Oracle, learned: Learned, held: HeldOut, kinds: list[Kind], rng: np.random.Generator
 ) -> list[Group]:
     """All sequences of a length are asked at once."""
-    everything = [x for X, _ in kinds for x in X]
+    everything = [x for kind in kinds for x in kind.X]
     if not everything:
         return []
     got, want = by_length(oracle, everything), by_length(learned.model, everything)
@@ -119,15 +138,13 @@ def read_groups(
     terms = np.array([learned.largest_term(x) for x in everything])
     level += ROUNDED * oracle.roundoff * np.maximum(terms, np.abs(got).max(axis=1))
     typical, chosen = doubt(learned, held, everything, want, rng)
-    groups, start, first = [], 0, 0.0
-    for X, sizes in kinds:
-        part = slice(start, start := start + len(X))
-        extent = float(np.ptp(got[part] / sizes[:, None], axis=0).max()) if X else 0.0
-        first = first or extent
-        if len(X) and len(X[0]) == 1:
-            extent = max(extent, first)  # heads may cancel in single tokens
-        if X:
-            groups.append(Group(X, sizes, *(a[part] for a in (got, want, level, typical, chosen)), extent))
+    groups, start = [], 0
+    for kind in kinds:
+        part = slice(start, start := start + len(kind.X))
+        extent = float(np.ptp(got[part] / kind.sizes[:, None], axis=0).max())
+        if kind.name == SINGLE:  # heads may cancel in single tokens
+            extent = max(extent, groups[0].extent)
+        groups.append(Group(kind, *(a[part] for a in (got, want, level, typical, chosen)), extent))
     return groups
 
 
