@@ -269,3 +269,11 @@ def test_the_check_of_signs_sends_no_token_that_is_too_long():
         family="any-network", seed=638,
     )  # fmt: skip
     assert "the oracle raised" not in str(found)
+
+
+@pytest.mark.parametrize("tolerance", [1e300, 10.0])
+def test_promises_that_allow_anything(tolerance):
+    """The step of a slope grows with the noise, and must not leave the ball of normalised tokens."""
+    target, norm = head(8), gh.Norm("rms", 1e-5)
+    for seed in range(3):
+        refused(lambda X: target(norm(X)), 8, promise={"tolerance": tolerance}, family="any-network", seed=seed)

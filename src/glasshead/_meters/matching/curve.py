@@ -155,7 +155,7 @@ def floor(oracle: Oracle, size: float) -> float:
 
 def slope_step(noise: float, size: float) -> float:
     """The step for the slope of answers of that size, as a share of a probe: noise shows in it as its square root."""
-    return max(TINY_STEP, float(np.sqrt(noise / size))) if size > 0 else TINY_STEP
+    return min(COARSE_STEP, max(TINY_STEP, float(np.sqrt(noise / size)))) if size > 0 else TINY_STEP
 
 
 def read_answer_noise(oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray) -> float:
