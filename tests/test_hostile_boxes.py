@@ -230,3 +230,50 @@ def test_a_promise_that_is_none_is_not_advised():
             pass
     assert advised
     assert all(float(rtol) < 1 for rtol in advised)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("heads", [1, 2])
+def test_float32_inside_and_float64_outside(seed, heads):
+    """Answers with all digits of float64 whose error is that of float32: never a private exception, and no lie."""
+    rng = np.random.default_rng(seed)
+    Q, K, V = rng.standard_normal((3, heads, 8, 8)).astype(np.float32) / np.float32(np.sqrt(8))
+    readout = rng.standard_normal(8)
+
+    def box(X):
+        x, y = X.astype(np.float32), 0.0
+        for q, k, v in zip(Q, K, V, strict=True):
+            scores = np.einsum("bnd,bd->bn", x @ k, x[:, -1] @ q)
+            y = y + np.einsum("bn,bnd->bd", softmax(scores, axis=1), x @ v)
+        return y.astype(np.float64) @ readout
+
+    found = outcome(box, 8, seed=seed)
+    if isinstance(found, gh.Recovery):
+        X = rng.standard_normal((200, 5, 8))
+        assert np.abs(found.model(X) - box(X)).max() < 0.01 * np.ptp(box(X))
+
+
+@pytest.mark.parametrize("dim", [None, 0, -3, 2.5, "4"])
+def test_oracles_without_a_dimension(dim):
+    oracle = Unchecked(raising)
+    oracle.dim = dim
+    with pytest.raises(ValueError, match="expected the dim of an oracle to be an integer >= 1"):
+        gh.recover(oracle)
+
+
+def test_the_check_of_signs_sends_no_token_that_is_too_long():
+    """A class out of three, in one dimension and with hardly any room."""
+    target = gh.Attention([[-0.60103685]], [[-1.03953426, -0.60103685, -0.62167687]], key_bias=[-0.81162311])
+    found = outcome(
+        lambda X: target(X).argmax(axis=1) * X.shape[1], 1, kind=gh.SignOracle, promise={"max_norm": 1e-3},
+        family="any-network", seed=638,
+    )  # fmt: skip
+    assert "the oracle raised" not in str(found)
+
+
+@pytest.mark.parametrize("tolerance", [1e300, 10.0])
+def test_promises_that_allow_anything(tolerance):
+    """The step of a slope grows with the noise, and must not leave the ball of normalised tokens."""
+    target, norm = head(8), gh.Norm("rms", 1e-5)
+    for seed in range(3):
+        refused(lambda X: target(norm(X)), 8, promise={"tolerance": tolerance}, family="any-network", seed=seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-import scipy.special
 
 
 def norms(x: np.ndarray) -> np.ndarray:
@@ -49,11 +48,6 @@ def svd(A: np.ndarray, full: bool = False) -> tuple[np.ndarray, np.ndarray, np.n
         return np.linalg.svd(A, full_matrices=full)
     except np.linalg.LinAlgError:
         return scipy.linalg.svd(A, full_matrices=full, lapack_driver="gesvd")  # type: ignore[return-value]
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Along the last axis."""
-    return scipy.special.softmax(scores, axis=-1)
 
 
 def mean_zero(dim: int) -> np.ndarray:

@@ -41,7 +41,7 @@ CHECKS = {"value": QUERIES, "sign": SIGN_QUERIES}
 def check_arguments(
     oracle: Oracle, family: Any, rank: Any, accuracy: Any, budget: Any, journal: Any, seed: Any, progress: Any
 ) -> None:
-    dim = oracle.dim
+    dim = whole(getattr(oracle, "dim", None), "the dim of an oracle", least=1)
     declared = named(family)
     if declared is not None and (refusal := declared.refusal(oracle.answers)) is not None:
         raise ValueError(refusal)

@@ -27,6 +27,7 @@ FAILURES = ("wrong", "crash", "slow")
 BAD = (*FAILURES, "empty")
 INSIDE = "a calculation inside glasshead failed"  # the library's last line of defence, which no box should reach
 ADVICE = re.compile(r"(?<=promise )(tolerance|rtol)=([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?)")
+REFUSED_QUESTION = "the oracle raised ValueError"  # a token longer than max_norm, say, which the library must not send
 # BLAS raises these in lanes it only pads with, as pyproject.toml has it; heads that may be one are said with a warning.
 HARMLESS = ("encountered in matmul",)
 
@@ -88,7 +89,7 @@ def attempt(box: Box, seed: int, record: dict, advised: str = "") -> tuple[str, 
         found = gh.recover(asked, **box.arguments)
     except gh.GlassheadError as error:
         record["error"] = type(error).__name__
-        if INSIDE in str(error):
+        if INSIDE in str(error) or REFUSED_QUESTION in str(error):
             return "crash", f"{str(error)[:160]}{where(error.__cause__ or error)}"
         words = f"{type(error).__name__}: {str(error)[:160]}"
         outcome = "missed" if box.expect == "recover" else "refused", words

@@ -10,7 +10,16 @@ from .run import run_all
 
 SEED, EACH = 8, 12
 LIMIT = 60.0  # seconds of the processor for one box
-COVERED = ("NaN and infinity", "shapes and types", "memory")
+COVERED = (
+    "NaN and infinity",
+    "shapes and types",
+    "memory",
+    "ends of the numbers",
+    "constants and labels",
+    "dropout left on",
+    "answers gone wrong",
+    "depends on the batch",
+)
 STANDS = ("right", "refused", "accepted")
 
 

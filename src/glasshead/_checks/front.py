@@ -142,14 +142,14 @@ def check_held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: P
 
 
 def around_the_change(ruler: Crossings, place: Place, length: int) -> np.ndarray:
-    """Last tokens near the origin, the others scattered around where the answer changes."""
+    """Last tokens near the origin, the others scattered around where the answer changes; none too long to be sent."""
     rng, d = ruler.rng, len(place.origin)
     Z = rng.standard_normal((SIDE_DRAWS, length, d))
     Z /= np.linalg.norm(Z, axis=-1, keepdims=True)
     ahead = ruler.distance * rng.uniform(0.0, 4.0, (SIDE_DRAWS, 1, 1))
     X = place.origin + 0.5 * ruler.distance * Z + ahead * ruler.normal
     X[:, -1] = place.origin + place.kappa * Z[:, -1]
-    return X
+    return X * np.minimum(1.0, ruler.oracle.reach / np.linalg.norm(X, axis=-1, keepdims=True))
 
 
 def find_change(oracle: Oracle, no: np.ndarray, yes: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from .._linalg import factored_svd, numerical_rank, softmax
+from .._linalg import factored_svd, numerical_rank
 from .._types import ArrayLike, DTypeLike, Float
 from .._validate import as_real, check_shape
 
@@ -28,16 +29,13 @@ class Head:
         self, W: ArrayLike | None, factors: Factors | None, key_bias: ArrayLike | None, dtype: DTypeLike | None = None
     ) -> None:
         """`W`, or `factors = (Q, K)` with `K^T Q = W`."""
-        whole = None
-        if W is not None:
-            whole = as_real(W, "W")
-            square = whole.ndim == 2 and whole.shape[0] == whole.shape[1] and whole.size > 0
-            check_shape(square, "W of shape (d, d) with d >= 1", whole.shape)
-        dtype = np.result_type(*([whole] if factors is None else factors)) if dtype is None else dtype
-        self._whole = None if whole is None else whole.astype(dtype, copy=False)
-        self._factors = None
-        if factors is not None:
-            self._factors = factors[0].astype(dtype, copy=False), factors[1].astype(dtype, copy=False)
+        first = as_real(W, "W") if factors is None else factors[0]
+        square = first.ndim == 2 and first.shape[0] == first.shape[1] and first.size > 0
+        check_shape(square or factors is not None, "W of shape (d, d) with d >= 1", first.shape)
+        dtype = first.dtype if dtype is None else dtype
+        first = first.astype(dtype, copy=False)
+        self._whole = first if factors is None else None
+        self._factors = None if factors is None else (first, factors[1].astype(dtype, copy=False))
         self._key_bias = None
         if key_bias is not None:
             self._key_bias = as_real(key_bias, "key_bias").astype(dtype, copy=False)
@@ -54,16 +52,14 @@ class Head:
     @property
     def _part(self) -> np.ndarray:
         """W or Q, whichever there is."""
-        part = self._whole if self._factors is None else self._factors[0]
-        assert part is not None
-        return part
+        return self._factors[0] if self._factors is not None else self.W
 
     @property
     def W(self) -> Float[np.ndarray, "d d"]:
-        if self._whole is None:
-            assert self._factors is not None
+        if self._factors is not None:
             Q, K = self._factors
             return K.T @ Q
+        assert self._whole is not None
         return self._whole
 
     @property
@@ -95,7 +91,7 @@ class Head:
     def weights(self, batch: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, "B N"]:
         """How much each token counts."""
         keys = self.keys_against(np.ascontiguousarray(batch[:, -1]))
-        return softmax(np.einsum("bnd,bd->bn", batch, keys))
+        return softmax(np.einsum("bnd,bd->bn", batch, keys), axis=-1)
 
     def batched(self, X: ArrayLike) -> tuple[np.ndarray, bool]:
         """One sequence or a batch of them as a batch, and whether it was one."""
@@ -179,12 +175,7 @@ class Attention(Head):
         self._set(as_real(W, "W"), None, v, key_bias, bias)
 
     def _set(
-        self,
-        W: np.ndarray | None,
-        factors: Factors | None,
-        v: ArrayLike,
-        key_bias: ArrayLike | None,
-        bias: ArrayLike,
+        self, W: np.ndarray | None, factors: Factors | None, v: ArrayLike, key_bias: ArrayLike | None, bias: ArrayLike
     ) -> None:
         v, bias = as_real(v, "v"), as_real(bias, "bias")
         dtype = np.result_type(v, *([W] if factors is None else factors[:1]))

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from .._linalg import softmax
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .attention import Attention, stripped_of_bias, with_values
@@ -108,7 +108,7 @@ class MultiHead:
     def weights(self, batch: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, "B H N"]:
         """How much each token counts for each head."""
         keys = self.keys_against(np.ascontiguousarray(batch[:, -1]))
-        return softmax(keys.swapaxes(0, 1) @ batch.swapaxes(1, 2))
+        return softmax(keys.swapaxes(0, 1) @ batch.swapaxes(1, 2), axis=-1)
 
     def __call__(self, X: ArrayLike) -> np.ndarray | np.floating:
         batch, single = self.heads[0].batched(X)

@@ -31,8 +31,7 @@ from .tolerances import (
     GOAL,
     GROSS,
     LARGEST_RESIDUAL,
-    LSQR_ANSWERS,
-    LSQR_MATRIX,
+    LSQR,
 )
 
 REPAIRED_SHARE = 0.15  # of the arcs at most, where answers are exact: the rest is good enough
@@ -95,7 +94,7 @@ class GradientSystem(LinearOperator):
 
 def solve_iteratively(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float) -> np.ndarray:
     shape = (weights.shape[1], X.shape[1])
-    settings = {"damp": damp, "atol": LSQR_MATRIX, "btol": LSQR_ANSWERS, "iter_lim": ITERATIONS}
+    settings = {"damp": damp, "atol": LSQR, "btol": LSQR, "iter_lim": ITERATIONS}
     return lsqr(GradientSystem(X, weights), off, **settings)[0].reshape(shape)
 
 

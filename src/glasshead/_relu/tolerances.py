@@ -2,6 +2,7 @@
 
 Answers are exact or noisy, and `AnswerNoise` measures which; what can be a multiple of the measured level is one, where
 it is used. Here are the numbers that are not: relative to the quantity that the comment names, chosen for float64.
+docs/constants.md shows what becomes of boxes where one of them is ten times smaller or larger.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ WHOLE_MULTIPLE = 1e-9  # a multiple this near to 1 or -1 is a sign, where the ju
 GOAL = 1e-11  # of the typical answer: what the errors of the gradients may add up to before some are repaired
 GROSS = 1e-6  # of the largest answer: more is no rounding, some step crossed a hyperplane
 BEYOND_REPAIR, BEYOND_REPAIR_NOISY = 1e-3, 0.3  # of the largest answer: from errors like these no repair comes back
-LSQR_MATRIX, LSQR_ANSWERS = 1e-9, 1e-6  # relative errors of the system and of its right-hand side for scipy's lsqr
+LSQR = 1e-9  # relative errors of the system and of its right-hand side, for scipy's lsqr
 
 # Checking
 ACCEPTED = 1e-9  # of the largest answer, at every length of input: what `gh.recover_relu` promises for exact answers

@@ -25,13 +25,7 @@ BATCH_NUMBERS = 2**20  # numbers in one batch of random queries
 
 @no_type_check
 def theorem_b_1(
-    oracle: Oracle,
-    W_bound: float,
-    margin: float,
-    eps_W: float,
-    delta: float,
-    max_queries: int = 10**8,
-    seed: int = 0,
+    oracle: Oracle, W_bound: float, margin: float, eps_W: float, delta: float, max_queries: int = 10**8, seed: int = 0
 ) -> Recovery:
     """The proof of Theorem B.1 as it stands: `||W_hat - W||_F <= eps_W` with probability `1 - delta`, from signs.
 

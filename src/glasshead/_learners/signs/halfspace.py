@@ -70,7 +70,10 @@ def find_crossing_direction(oracle: Oracle, frame: np.ndarray, at_zero: bool, rn
         directions = np.concatenate([frame, -frame])
         across = directions[read_sides(oracle, (1 - LEFT_BEYOND) * oracle.reach * directions) != at_zero]
         if len(across):
-            return across.sum(axis=0) / np.linalg.norm(across.sum(axis=0))
+            mean, yes, no = across.sum(axis=0), *(("yes", "no") if at_zero else ("no", "yes"))
+            if np.linalg.norm(mean) < 0.5:  # of orthonormal directions, so that each has its opposite among them
+                raise not_a_plane((1 - LEFT_BEYOND) * oracle.reach * across[0], yes, no)
+            return mean / np.linalg.norm(mean)
         frame = random_rotation(oracle.dim, rng)
     raise NotIdentifiable(silent(oracle, oracle.queries - start, at_zero))
 

@@ -144,7 +144,7 @@ class OneRow:
 NOISE_STEP = 2.0**10  # roundoffs between the points: far enough to be rounded anew, near enough for a straight line
 COARSE_STEP = 0.5  # of a probe, at most, however coarse the format: there is room for probes of twice their length
 WIDER_STEP, WIDEST_STEP = 2.0**8, 2.0**-10  # times, where answers are all the same, and up to there
-DEVIATIONS = 3.0  # standard deviations
+DEVIATIONS = 3.0  # standard deviations of an answer: what it may be off by
 TINY_STEP = 2.0**-20  # of a probe, for slopes: balances rounding against curvature
 
 
@@ -155,7 +155,7 @@ def floor(oracle: Oracle, size: float) -> float:
 
 def slope_step(noise: float, size: float) -> float:
     """The step for the slope of answers of that size, as a share of a probe: noise shows in it as its square root."""
-    return max(TINY_STEP, float(np.sqrt(noise / size))) if size > 0 else TINY_STEP
+    return min(COARSE_STEP, max(TINY_STEP, float(np.sqrt(noise / size)))) if size > 0 else TINY_STEP
 
 
 def read_answer_noise(oracle: Oracle, curve: Curve, q: np.ndarray, u: np.ndarray) -> float:

@@ -16,7 +16,7 @@ from .curve import Curve, derivative, floor, interpolated_slope, inverse_interpo
 
 SLOPES_ALIKE = 0.01  # relative difference of the slopes of the two sequences at a true root
 SHOWS_SLOPE = 256.0  # times the noise: what the values of two points must differ by to show a slope
-ROOT_CONVERGED = 1e-6
+ROOT_CONVERGED = 1e-6  # of the probe: how near to a root the interpolation must have come, noise apart
 SIDEWAYS = 0.1  # of the last step: how far a vector answer may miss the reference sideways
 # Of what a probe as long as u moves: one head misses by noise there, several heads by the size of their scores.
 MISSES_APART = 1e-4

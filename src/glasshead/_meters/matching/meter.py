@@ -23,11 +23,11 @@ from .match import Matched, read_references
 
 ILL = 30.0  # times the usual error: one score that much less certain spoils all
 CROWD = 16  # scores that tell what is usual better than the pilots did
-LONGER_STRETCH = 1.25  # from round to round
+LONGER_STRETCH = 1.25  # from round to round: how much shorter probes get that did not tell
 LENIENCE = 2.0  # from round to round: what is acceptable where nothing is as certain as usual
 WORRYING = 0.04  # share of probes that fail: then the next ones
 SHORTENED = 1.6  # are shorter by this factor,
-LEAST_REACH = 0.1  # to this at most
+LEAST_REACH = 0.1  # of their first length: shorter than that they never get
 
 Pair = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
 
@@ -118,7 +118,7 @@ class Ruler:
 
 
 TOKEN_BYTES = 16 * 2**20  # tokens built at a time
-AMPLE_SCORE = 1.5  # times the typical score
+AMPLE_SCORE = 1.5  # times the typical score: keys with larger ones are made shorter
 
 
 @dataclass(frozen=True)

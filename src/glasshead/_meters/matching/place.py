@@ -57,10 +57,10 @@ LENGTH_FACTOR = 4.0  # from one length of query tokens to the next
 MOST_STRIDES = 8  # strides from length one, up or down
 ADJUSTMENTS = 6
 DEAD = 2  # places of one length without any answer that moves
-LONGEST_PROBE = 4.0  # times the query token
+LONGEST_PROBE = 4.0  # times the query token: beyond, the query hardly matters
 GOOD_ROUNDOFFS = 2.0**13  # roundoffs: a relative error of 1e-12 of single scores in double precision
 WORTH_A_STRIDE = 1.5  # a gain that is worth another stride
-STANDS_OUT = 16.0  # times the noise
+STANDS_OUT = 16.0  # times the noise: an answer that changes by more moves
 ROUNDS_APART = 2  # eight probes, none of which a head would fail
 
 

@@ -18,7 +18,7 @@ from ...._linalg import random_rotation
 from ...._types import Float
 from .even import EvenPart
 from .pairs import Pairs, levenberg
-from .tolerances import ANSWER_ERRORS, IN_SPAN, LARGEST_GATE, PROPORTIONAL, SMALLEST_COLUMN, SOLVED
+from .tolerances import ANSWER_ERRORS, FOLLOWED, LARGEST_GATE, PROPORTIONAL, SMALLEST_COLUMN
 
 HYPERPLANE_TRIES = 4000
 OFF_SCORE = 8.0  # the score of the others: what is left of them is known well enough
@@ -80,7 +80,7 @@ class Prediction:
         Z, y = np.vstack([pilots, sent]), np.append(answers, y)
         own = np.append(np.arange(H), np.repeat(np.arange(H), self.ranks))
         weight = 2 / np.abs((Z @ self.pairs.V.T)[np.arange(len(Z)), own])
-        enough = SOLVED + ANSWER_ERRORS * float((weight * self.even.noise(Z)).max())
+        enough = FOLLOWED + ANSWER_ERRORS * float((weight * self.even.noise(Z)).max())
 
         def residual(x: np.ndarray) -> np.ndarray:
             return weight * (y - self.changed(x)(Z))
@@ -169,7 +169,7 @@ class ColumnReader:
         columns = np.array([column[h] for column in self.found]).T
         U, s, _ = np.linalg.svd(columns)
         least = SMALLEST_COLUMN * float(np.linalg.norm(self.pairs.K[h])) / self.size
-        rank = int(np.sum(s > IN_SPAN * (s[0] + least) + self.prediction.key_error(h) / self.size))
+        rank = int(np.sum(s > FOLLOWED * (s[0] + least) + self.prediction.key_error(h) / self.size))
         spare = columns.shape[1] - rank
         if self.rank is not None and columns.shape[1] >= self.rank:  # then none is needed to tell
             rank, spare = min(rank, self.rank), columns.shape[1] - self.rank + 1

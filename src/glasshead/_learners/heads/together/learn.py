@@ -26,7 +26,7 @@ from .jumps import find_pairs_by_jumps
 from .orientation import Oriented, find_orientation
 from .pairs import Pairs, fitted_pairs
 from .plane import Plane, find_heads_in, read_outside_plane
-from .tolerances import CONTRADICTED, NO_KEY_BIAS, PRECISE
+from .tolerances import CONTRADICTED, FOLLOWED, PRECISE
 
 # A first guess: the even part at a query token, all pairs there, and the usual length of keys to ask about.
 Start = tuple[EvenPart, Pairs, float]
@@ -162,7 +162,7 @@ def from_pairs(
 ) -> LearnedMultiHead:
     biases = pairs.K - W @ even.q
     size = np.linalg.norm(pairs.K, axis=1) + np.linalg.norm(W @ even.q, axis=1)
-    biased = bool((np.linalg.norm(biases, axis=1) > NO_KEY_BIAS * size).any())
+    biased = bool((np.linalg.norm(biases, axis=1) > FOLLOWED * size).any())
     heads, found = [], []
     for sign, V in ((1.0, values.positive), (-1.0, values.negative)):
         for h in np.flatnonzero(V.any(axis=1)):

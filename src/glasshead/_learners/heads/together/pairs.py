@@ -25,7 +25,6 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ...._types import Float
-from .tolerances import VALUE_RCOND
 
 STEPS, TRIALS = 60, 12  # at most, and of dampings for each
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-15  # over the mean square of a column; the last one is a few roundings
@@ -143,7 +142,7 @@ def with_best_values(
 ) -> Pairs:
     """The pairs with these keys whose values explain most."""
     gates = (0.5 * np.tanh(Z @ K.T / 2)[:, :, None] * Z[:, None]).reshape(len(Z), -1)
-    V = np.linalg.lstsq(weight[:, None] * gates, weight * y, rcond=VALUE_RCOND)[0]
+    V = np.linalg.lstsq(weight[:, None] * gates, weight * y, rcond=None)[0]
     return Pairs(K, V.reshape(K.shape))
 
 

@@ -5,7 +5,7 @@ error of an answer, which is derived from the box (`EvenPart.noise`) and is the 
 They can be absolute because there is a wide gap to sit in: a fit of the right heads ends at rounding, a wrong set of
 heads leaves about a thousandth of the answers. Their order is what matters: a fit is refined to `PRECISE`, accepted at
 `FOUND`, held to be wrong on fresh answers past `CONTRADICTED`, and what follows from it is judged more mildly, since
-errors of pairs grow on the way.
+errors of pairs grow on the way. docs/constants.md shows what becomes of boxes where one of them is ten times off.
 """
 
 ANSWER_ERRORS = 30.0  # times the error of an answer: what conditioning usually makes of it
@@ -16,9 +16,10 @@ FOUND = 1e-9  # a set of heads that explains all but this is the right one
 CONTRADICTED = 1e-7  # heads that are further off on fresh answers are others
 
 # Of what it is a part of.
-SOLVED = 1e-8  # of a head's answer: how well the equations for its key at another query token are solved
-IN_SPAN = 1e-8  # of the columns of a W so far: what a new one has outside their span, if it has nothing
-NO_KEY_BIAS = 1e-8  # of a key: a key bias, if there is none
+
+# What follows from pairs: equations for a key at another query token hold so well, of a head's answer; a new column of
+# W leaves the span of those before by so much, if it does not; and so much of a key is a key bias, if there is none.
+FOLLOWED = 1e-8
 NO_HEAD = 1e-7  # of all values: those of a head that is not there
 ORIENTED = 1e-6  # of all values: how well oriented heads explain answers to three tokens, per length of the key
 SMALLEST_COLUMN = 1e-3  # of a key: about the smallest column, in steps, that W is expected to have
@@ -26,6 +27,5 @@ SMALLEST_COLUMN = 1e-3  # of a key: about the smallest column, in steps, that W 
 # Where numbers stop being of use.
 PROPORTIONAL = 1e-3  # of a key, across another: less is a proportional one, which no point of a hyperplane turns off
 COLLINEAR = 1e-6  # of the product of two squares: a determinant below says that the two columns are one
-VALUE_RCOND = 1e-12  # of the largest singular value: values along fainter ones would be rounding
 READABLE_WEIGHT = 1e-4  # how far from 0 and 1 a weight has to be for its logit
 LARGEST_GATE = 1 - 1e-12  # the largest gate that is still a number of its own

@@ -37,8 +37,8 @@ def find_spaces_in_cells(
 ) -> tuple[Readout, list[NullSpace]] | NeedsScalarRoute:
     """A basis of every head's outputs, and the readout in the outputs that heads reach: some 30 queries for each head,
     twice its rank, and `ROWS_EACH` for each output."""
-    reason = ""
-    for _ in range(CIRCLES):
+    reason = "there is no circle of keys in one dimension"
+    for _ in range(CIRCLES if oracle.dim > 1 else 0):
         oracle.stage = "counting heads"
         try:
             circle, reached = read_reached_outputs(oracle, readout, rng)
