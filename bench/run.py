@@ -20,6 +20,7 @@ from . import (
     accuracy,
     any_network,
     blocks,
+    constants,
     memory,
     multi_head,
     noise,
@@ -45,6 +46,7 @@ BENCHES = {
     "vector": vector,
     "together": together,
     "blocks": blocks,
+    "constants": constants,
 }
 
 
