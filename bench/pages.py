@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import any_network_page, blocks_page, multi_head_page, noise_page, transformer_page, tree
+from . import any_network_page, blocks_page, constants_page, multi_head_page, noise_page, transformer_page, tree
 from .fresh import ROOT
 from .sensing import table
 
@@ -15,6 +15,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "any-network.md": any_network_page.page,
     "multi-head.md": multi_head_page.page,
     "hessian-route.md": blocks_page.page,
+    "constants.md": constants_page.page,
     "how-it-is-built.md": tree.page,
 }
 

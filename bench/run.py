@@ -20,6 +20,8 @@ from . import (
     accuracy,
     any_network,
     blocks,
+    constants,
+    float32,
     memory,
     multi_head,
     noise,
@@ -43,8 +45,10 @@ BENCHES = {
     "any_network": any_network,
     "multi_head": multi_head,
     "vector": vector,
+    "float32": float32,
     "together": together,
     "blocks": blocks,
+    "constants": constants,
 }
 
 

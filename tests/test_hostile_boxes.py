@@ -277,3 +277,17 @@ def test_promises_that_allow_anything(tolerance):
     target, norm = head(8), gh.Norm("rms", 1e-5)
     for seed in range(3):
         refused(lambda X: target(norm(X)), 8, promise={"tolerance": tolerance}, family="any-network", seed=seed)
+
+
+@pytest.mark.parametrize("family", ["attention", "any-network"])
+@pytest.mark.parametrize("flips", [0.0, 0.1, 0.25])
+def test_yes_and_no_in_turn(family, flips):
+    """No number of votes decides: two answers in a row always cancel."""
+    asked = [0]
+
+    def box(X):
+        asked[0] += len(X)
+        return (asked[0] - len(X) + np.arange(len(X))) % 2 == 0
+
+    refused(box, 3, kind=gh.SignOracle, promise={"flips": flips}, family=family)
+    assert asked[0] < 500_000

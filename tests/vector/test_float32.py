@@ -9,7 +9,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._learners.heads.saturated import KeyCircle, Saturated
-from glasshead._learners.heads.vector import cells
+from glasshead._learners.heads.vector import cells, learn
 from glasshead._learners.heads.vector.learn import learn_vector
 from glasshead._meters import Readout, SumOfHeads
 from glasshead._oracles import Combined
@@ -67,6 +67,21 @@ def test_biases(dim, heads, biases):
     found, error, _ = learned(layer(dim, heads, biases=biases, dtype=np.float32), learn_vector, dtype="float32")
     assert error <= 3e-4
     assert found.rank == (dim // heads,) * heads
+    assert error <= found.error
+
+
+def test_more_effort_where_rounding_is_seen(monkeypatch):
+    """Scores are read again, more of them, until fresh ones agree well enough."""
+    box, asked = layer(16, 4, biases=1.0, dtype=np.float32, seed=1), []
+    read = learn.read_head_scores
+    monkeypatch.setattr(
+        learn, "read_head_scores", lambda meter, *rest: asked.append(meter.effort) or read(meter, *rest)
+    )
+    found, error, _ = learned(box, learn_vector, dtype="float32")
+    monkeypatch.setattr(learn, "REFUSED_ERROR", found.error / 2)
+    with pytest.raises(gh.AccuracyUnreachable):
+        learn_vector(gh.ValueOracle(box, dim=16, dtype="float32"), np.random.default_rng(0))
+    assert asked == [1, 1, 2, 4]
     assert error <= found.error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glasshead._learners.heads.vector.columns import span
 from glasshead._learners.heads.vector.spaces import clusterings, null_space, spare_rows
 from glasshead._meters.vector import token_blocks
 
@@ -48,6 +49,21 @@ def test_rank_drop(dim, rank):
     drop = null_space(Y, Z, space[:, :-1] + 1e-5 * rng.standard_normal((dim, rank - 1)), rank)
     assert np.linalg.norm(space - drop.basis @ (drop.basis.T @ space)) <= 1e-10
     assert drop.ratio <= 1e-12
+
+
+def test_a_rank_by_the_widest_gap():
+    """Where rounding was overestimated, a faint direction counts that stands clearly above all fainter ones."""
+    frame = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
+
+    def rank(*s, noise=1e-3, by_gap=True):
+        return span(np.diag(s) @ frame, noise / np.sqrt(6), by_gap).shape[1]
+
+    assert rank(1, 0.5, 5e-4, 1e-7, 1e-7, 1e-8) == 3
+    assert rank(1, 0.5, 5e-4, 1e-7, 1e-7, 1e-8, by_gap=False) == 2
+    assert rank(1, 0.5, 5e-4, 1e-4, 5e-5, 1e-5) == 2
+    assert rank(1, 0.5, 1e-5, 1e-7, 1e-8, 1e-9) == 2
+    assert rank(1, 0.5, 0.4, 0.2, 0.1, 0.05) == 6
+    assert rank(0, 0, 0, 0, 0, 0) == 0
 
 
 def test_tokens_are_told_apart():

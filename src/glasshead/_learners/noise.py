@@ -65,11 +65,14 @@ def learn_from_fresh_noise(
 ) -> LearnedHead | Unpromised:
     """Every query is asked as often as that noise needs; more often where passes turn out to be spoiled by it."""
     repeats = enough = find_first_repeats(oracle, noise)
-    while True:
+    while repeats <= EFFORT:
         found = Repeated(learn, oracle, noise, rng, repeats, zero=repeats >= ZERO * enough).learn(rank, accuracy)
         if not isinstance(found, Spoiled):
             return found
         repeats = found.repeats
+    raise NotIdentifiable(
+        f"{noise} hides the head behind it: it came back although every query was asked {EFFORT // 4} times or more"
+    )
 
 
 class Repeated:

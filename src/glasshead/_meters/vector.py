@@ -158,11 +158,12 @@ def reader(readout: Readout, space: np.ndarray) -> Reader:
 
 @dataclass(frozen=True)
 class VectorMeter:
-    """Measures scores of all heads at once."""
+    """Measures scores of all heads at once. Where digits are few, more `effort` is to ask for more of them."""
 
     oracle: Oracle
     readout: Readout
     readers: list[Reader]
+    effort: int = 1
 
     @property
     def rank(self) -> int:

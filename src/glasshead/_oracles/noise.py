@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from .._errors import OracleError
 from .base import HALF, HALF_REACH, Oracle, Wrapper
 
 CERTAIN = 6.0  # standard deviations: Gaussian noise exceeds them once in 5e8 answers, more than any recovery asks for
@@ -45,6 +46,8 @@ class Averaged(Wrapper):
 
 
 DOUBT = 1e-9  # the largest probability that an answer is still wrong
+# Times the square of the lead, votes on one query: a fair coin needs more only once in exp(16 pi^2 / 8) = 4e8 times.
+MOST_VOTES = 16
 
 
 class Voting(Wrapper):
@@ -71,10 +74,15 @@ class Voting(Wrapper):
         return (1 - self.doubt) ** self.decided
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        ahead, undecided = np.zeros(len(X), int), np.arange(len(X))
+        ahead, undecided, votes = np.zeros(len(X), int), np.arange(len(X)), 0
         while len(undecided):
+            if votes > MOST_VOTES * self.lead**2:
+                words = f"yes and no to one query in turn, {votes:,} times: no promise of flips= explains that"
+                raise OracleError(words, X[undecided[0]])
             # No fewer votes than are missing can decide, so they go out together.
-            again = np.repeat(undecided, self.lead - np.abs(ahead[undecided]))
+            missing = self.lead - np.abs(ahead[undecided])
+            again = np.repeat(undecided, missing)
+            votes += int(missing.min())
             np.add.at(ahead, again, np.where(self.inner(X[again]), 1, -1))
             undecided = undecided[np.abs(ahead[undecided]) < self.lead]
         self.decided += len(X)

@@ -170,20 +170,6 @@ def find_linear_step(saturated: Saturated, point: CellPoint, step: float, rng: n
     return step
 
 
-SAFE_SHARE = 0.5  # of a step that was linear along a few chords, for many directions
-SHORT_STEP = 2e-3  # of the key's length: a better point of the cell is worth some queries
-
-
-def find_cell(circle: KeyCircle, arc: Arc, rng: np.random.Generator) -> tuple[Float[np.ndarray, " d"], float]:
-    """A key in the cell of the arc, and a step that most likely leaves the cell in no direction."""
-    saturated, point = circle.saturated, read_arc_point(circle, arc)
-    step = find_linear_step(saturated, point, 2 * arc.half, rng)
-    if step < SHORT_STEP:
-        point = find_interior(saturated, point, rng)
-        step = find_linear_step(saturated, point, point.radius, rng)
-    return point.z, SAFE_SHARE * step
-
-
 def random_units(count: int, dim: int, rng: np.random.Generator) -> np.ndarray:
     g = rng.standard_normal((count, dim))
     return g / np.linalg.norm(g, axis=1, keepdims=True)

@@ -10,6 +10,7 @@ spaces of what is left without one of them, as exact as the answers are.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,14 +18,19 @@ from ...._errors import NotConverged, TargetMismatch
 from ...._linalg import random_rotation, svd
 from ...._meters import Readout, SumOfHeads
 from ...._oracles import Combined, Oracle
-from ..saturated import KeyCircle, arcs, find_cell, find_circle
+from ..saturated import Arc, KeyCircle, arcs, find_circle, find_interior, random_units, read_arc_point
 from .spaces import NeedsScalarRoute, NullSpace, across_inputs, are_separate, best_weights
 
 CIRCLES = 3  # tried: two jumps may fall together on one
+CHORDS, CHORD_RATIO = 2, 6.0  # random chords that are tried, and how many times longer they are than the steps taken
+STEP_SHRINK = 3.0
+SHORT_STEP, SHORTEST_STEP = 1e-3, 1e-6  # of the key's length: a better point is worth some queries, or there is none
+BENT_ROUNDINGS = 16.0  # of an answer, times the root of the dimension: a chord that is off by more is no line
 FIRST_DIRECTIONS = 8  # of keys in every cell; twice as many as long as they do not show the rank
 SPARE_SHARE = 0.7  # of the directions, the rank at most: fewer would show a space badly
+CROSSED = 6.0  # times the usual slope: a step that is so much steeper has met a jump after all
 CLEAR_GAP = 16.0  # between singular values of a change: rounding is usually a thousandth of what a head reaches
-ROWS_EACH = 3  # rows for each output in the end, over which rounding averages out
+ROWS_EACH = 2  # rows for each output in the end, over which rounding averages out
 ALL_OR_NOTHING = 0.2  # a weight closer than that to 0 or 1 is one of these, as seen by spaces that are nearly right
 FEW_BETWEEN = 0.1  # of the rows, at most, are not that clear
 NULL_ROUNDINGS = 1e3  # roundings: singular values of a null space that are larger, relatively, are none
@@ -64,35 +70,72 @@ def read_reached_outputs(
     circle, jumps = find_circle(SumOfHeads(one, float(readout.bias @ weights), readout.B @ weights), rng)
     if len(jumps) < 2:
         return circle, []
-    keys, steps = zip(*(find_cell(circle, arc, rng) for arc in arcs(jumps)), strict=True)
-    directions, gradients = random_rotation(oracle.dim, rng), np.empty((len(keys), 0, len(size)))
-    sent, base = read_saturated(oracle, readout, circle, np.array(keys))
+    saturated = Outputs(oracle, readout, circle)
+    cells = [find_cell(saturated, arc, rng) for arc in arcs(jumps)]
+    directions, gradients = random_rotation(oracle.dim, rng), np.empty((len(cells), 0, len(size)))
     while True:
         known = gradients.shape[1]
         more = directions[known : known + max(FIRST_DIRECTIONS, known)]
-        each = [read_slopes(oracle, readout, circle, *cell, more) for cell in zip(sent, base, steps, strict=True)]
+        each = [(saturated.read(cell.key + cell.step * more)[1] - cell.moved) / cell.step for cell in cells]
         gradients = np.concatenate([gradients, each], axis=1)
         known = gradients.shape[1]
-        last = directions[:known] @ readout.B - gradients[0]  # half a turn on all heads have changed
-        changes = [after - before for before, after in itertools.pairwise([*gradients, last])]
+        slopes = np.linalg.norm(gradients, axis=2)
+        kept = np.flatnonzero(slopes.max(axis=0) <= CROSSED * np.median(slopes))
+        last = directions[kept] @ readout.B - gradients[0, kept]  # half a turn on all heads have changed
+        changes = [after - before for before, after in itertools.pairwise([*gradients[:, kept], last])]
         reached = [outputs_above_gap(change) for change in changes]
-        if known == oracle.dim or max(len(basis) for basis in reached) <= SPARE_SHARE * known:
+        if known == oracle.dim or max(len(basis) for basis in reached) <= SPARE_SHARE * len(kept):
             return circle, reached
 
 
-def read_saturated(
-    oracle: Oracle, readout: Readout, circle: KeyCircle, keys: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The keys as they were sent, and how they move every output, both per unit of the circle's keys."""
-    saturated = circle.saturated
-    q = saturated.box.as_sent(saturated.q)
-    sent = saturated.box.as_sent(q + saturated.length * keys)
-    moved = oracle(np.stack([sent, np.broadcast_to(q, sent.shape)], axis=1)) - (readout.bias + q @ readout.B)
-    return (sent - q) / saturated.length, moved / saturated.length
+@dataclass(frozen=True)
+class Outputs:
+    """All outputs of the box for long keys, beside the last token of a circle."""
+
+    oracle: Oracle
+    readout: Readout
+    circle: KeyCircle
+
+    def read(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The keys as they were sent, and how they move every output, both per unit of the circle's keys."""
+        saturated, readout = self.circle.saturated, self.readout
+        q = saturated.box.as_sent(saturated.q)
+        sent = saturated.box.as_sent(q + saturated.length * keys)
+        moved = self.oracle(np.stack([sent, np.broadcast_to(q, sent.shape)], axis=1)) - (readout.bias + q @ readout.B)
+        return (sent - q) / saturated.length, moved / saturated.length
 
 
-def read_slopes(oracle: Oracle, readout: Readout, circle: KeyCircle, key, moved, step: float, along: np.ndarray):
-    return (read_saturated(oracle, readout, circle, key + step * along)[1] - moved) / step
+@dataclass(frozen=True)
+class Cell:
+    """A key, how it moves every output, and a step that most likely leads to no other piece in any direction."""
+
+    key: np.ndarray
+    moved: np.ndarray
+    step: float
+
+
+def find_cell(saturated: Outputs, arc: Arc, rng: np.random.Generator) -> Cell:
+    """The cell of an arc, looked at from the middle of the arc or, where that is too near its ends, from inside."""
+    point = read_arc_point(saturated.circle, arc)
+    cell = find_step(saturated, point.z, 2 * arc.half, rng)
+    if cell.step >= SHORT_STEP:
+        return cell
+    point = find_interior(saturated.circle.saturated, point, rng)
+    return find_step(saturated, point.z, point.radius, rng)
+
+
+def find_step(saturated: Outputs, z: np.ndarray, step: float, rng: np.random.Generator) -> Cell:
+    """A step such that all outputs are linear along random chords that reach much further. A jump that one combination
+    of the outputs hides shows in the others."""
+    (key,), (moved,) = saturated.read(z[None])
+    rounding = saturated.oracle.roundoff * float(np.sqrt(len(z)) * np.linalg.norm(moved))
+    while step > SHORTEST_STEP:
+        chord = step * random_units(CHORDS, len(z), rng)
+        _, y = saturated.read(np.concatenate([key + chord, key - chord]))
+        if np.linalg.norm(y[:CHORDS] + y[CHORDS:] - 2 * moved, axis=1).max() <= BENT_ROUNDINGS * rounding:
+            break
+        step /= STEP_SHRINK
+    return Cell(key, moved, step / CHORD_RATIO)
 
 
 def outputs_above_gap(change: np.ndarray) -> np.ndarray:
@@ -121,7 +164,7 @@ def read_exact_spaces(
     """What is orthogonal to the outputs of all other heads: with `w` the weights of one head, 0 or 1 for long keys, the
     null space of the matrix with rows `y_i - w_i z_i`. The changes show nearly what it is, hence the weights."""
     keys = np.concatenate([across_inputs(readout, rng) for _ in range(ROWS_EACH)])
-    sent, moved = read_saturated(oracle, readout, circle, keys)
+    sent, moved = Outputs(oracle, readout, circle).read(keys)
     size = np.linalg.norm(sent @ readout.map, axis=1, keepdims=True)
     Y, Z = moved @ readout.outputs / size, sent @ readout.map / size
     inverse = np.linalg.pinv(np.concatenate(reached) @ readout.outputs)

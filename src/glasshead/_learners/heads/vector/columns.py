@@ -14,14 +14,15 @@ from ...._linalg import svd
 from ...._meters import VectorMeter
 from .scale import Scale
 
-SCORES_EACH, SCORES_NARROW = 1.2, 1.6  # scores for each coordinate, in float64 and with fewer digits
+SCORES_EACH = 1.2  # scores for each coordinate
+MORE_SCORES = 0.6  # beyond one, where digits are few, times the effort
 TOKEN_SHARE = 0.75  # of the tokens that a head can just tell apart, where there is no need for more
 TOKEN_DRAWS = 6
 
 
 def scores_per_pair(meter: VectorMeter, rank: int) -> float:
     """How many scores it takes to read two columns with so many coordinates."""
-    return 2 * (SCORES_NARROW if meter.few_digits else SCORES_EACH) * rank
+    return 2 * (1 + MORE_SCORES * meter.effort if meter.few_digits else SCORES_EACH) * rank
 
 
 def queries_per_pair(meter: VectorMeter, rank: int) -> int:
@@ -70,24 +71,28 @@ def best_tokens(meter: VectorMeter, spans: list[np.ndarray], turns: np.ndarray, 
 
 # Times the rounding expected in a column, itself generous: a singular value above that is no rounding.
 COLUMN_ROUNDINGS = 4.0
+OVERESTIMATED = 16.0  # how many times too large the rounding that is expected may be, at most
+CLEAR_GAP = 16.0  # between singular values of columns and of rounding, if there is no doubt which is which
 SPARE_READ = 2  # columns beyond the rank, which must add nothing: that of the zero token, which may be 0, and one more
-# Columns for each rank where digits are few. As many as the rank span badly the direction that they share least, in
-# which errors are thirty times larger at rank 32.
-SPAN_NARROW = 1.5
+# Columns beyond the rank where digits are few, as a share of it, times the effort. As many as the rank show badly the
+# direction that they share least: errors along it are thirty times larger at rank 32.
+MORE_COLUMNS = 0.5
 
 
 @dataclass(frozen=True)
 class LayerColumns:
-    """`k (h, j, d)` for j last tokens, the rank of each head's columns, and the rounding expected in one of them."""
+    """`k (h, j, d)` for j last tokens, the rank of each head's columns, and the rounding expected in one of them;
+    `by_gap` where that is a rough guess."""
 
     k: np.ndarray
     ranks: tuple[int, ...]
     noise: np.ndarray
+    by_gap: bool
 
 
 def columns_for_span(meter: VectorMeter, rank: int) -> int:
     """How many columns show the span of columns of that rank."""
-    return (int(np.ceil(SPAN_NARROW * rank)) if meter.few_digits else rank) + SPARE_READ
+    return rank + int(np.ceil(MORE_COLUMNS * meter.effort * rank)) * meter.few_digits + SPARE_READ
 
 
 def read_columns(
@@ -99,14 +104,15 @@ def read_columns(
     while True:
         count = first if k.shape[1] == 0 else max(2, k.shape[1] // 2)
         k = np.concatenate([k, read_in_full(meter, scale, last[k.shape[1] : k.shape[1] + count], blocks)], axis=1)
-        spans = [span(columns, COLUMN_ROUNDINGS * level) for columns, level in zip(k, noise, strict=True)]
+        levels = zip(k, COLUMN_ROUNDINGS * noise, strict=True)
+        spans = [span(columns, level, meter.few_digits) for columns, level in levels]
         ranks = tuple(K.shape[1] for K in spans)
         if k.shape[1] == len(last):
-            return LayerColumns(k, ranks, noise)
+            return LayerColumns(k, ranks, noise, meter.few_digits)
         if columns_for_span(meter, max(ranks)) <= k.shape[1] and queries_per_pair(meter, max(ranks)) < 2 * len(blocks):
             inside = np.stack([columns @ K @ K.T for columns, K in zip(k, spans, strict=True)])
             rest = read_column_pairs(meter, scale, last[k.shape[1] :], spans, inside[:, 0], rng)
-            return LayerColumns(np.concatenate([inside, rest], axis=1), ranks, noise)
+            return LayerColumns(np.concatenate([inside, rest], axis=1), ranks, noise, meter.few_digits)
 
 
 def read_in_full(meter: VectorMeter, scale: Scale, last: np.ndarray, blocks: np.ndarray) -> np.ndarray:
@@ -122,7 +128,13 @@ def column_noise(meter: VectorMeter, scale: Scale, blocks: np.ndarray) -> np.nda
     return np.sqrt(np.mean(each**2, axis=0)) * np.linalg.norm(np.linalg.pinv(keys))
 
 
-def span(columns: np.ndarray, noise: float) -> np.ndarray:
-    """An orthonormal basis `(d, rank)` of what stands above the noise."""
+def span(columns: np.ndarray, noise: float, by_gap: bool = False) -> np.ndarray:
+    """An orthonormal basis `(d, rank)` of what stands above the noise; and, `by_gap`, above the widest gap near it."""
     _, s, right = svd(columns)
-    return right[s > noise * np.sqrt(len(columns))].T
+    level = noise * np.sqrt(len(columns))
+    rank = int(np.sum(s > level))
+    if by_gap and rank > 0:
+        near, s = int(np.sum(s > level / OVERESTIMATED)), np.append(s, 0.0)
+        gaps = s[rank - 1 : near] / np.maximum(s[rank : near + 1], np.finfo(float).tiny)
+        rank += int(np.argmax(gaps)) if gaps.max() > CLEAR_GAP else 0
+    return right[:rank].T

@@ -51,11 +51,12 @@ def value_maps(readout: Readout, spaces: list[np.ndarray]) -> list[np.ndarray]:
 
 def head_scores(columns: LayerColumns, frame: np.ndarray, length: float) -> list[HeadScores]:
     """The first column is the zero token's, the others those of `length * frame`."""
-    return [one_head(k, noise, frame / length) for k, noise in zip(columns.k, columns.noise, strict=True)]
+    each = zip(columns.k, columns.noise, strict=True)
+    return [one_head(k, noise, frame / length, columns.by_gap) for k, noise in each]
 
 
-def one_head(k: np.ndarray, noise: float, per_last: np.ndarray) -> HeadScores:
-    rank = span(k[1:] - k[0], COLUMN_ROUNDINGS * noise).shape[1]
+def one_head(k: np.ndarray, noise: float, per_last: np.ndarray, by_gap: bool) -> HeadScores:
+    rank = span(k[1:] - k[0], COLUMN_ROUNDINGS * noise, by_gap).shape[1]
     W = (k[1:] - k[0]).T @ per_last if rank else np.zeros((k.shape[1],) * 2)
     return HeadScores(W, k[0] if np.linalg.norm(k[0]) > COLUMN_ROUNDINGS * noise else None, rank)
 
@@ -108,6 +109,7 @@ def relative_error(seen: np.ndarray, expected: np.ndarray, noise: float) -> floa
 # Of the largest output, or so many roots of a rounding: one head can do without fainter ones.
 FAINT_OUTPUT, FAINT_ROUNDINGS = 2e-5, 100.0
 REFUSED_ERROR = 1e-3  # of a head's parameters: more than that is not called a recovery
+EFFORTS = 1, 2, 4  # of reading scores, in turn, where digits are too few for an error below that
 
 Found = tuple[Readout, list[NullSpace]]
 FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], Found | NeedsScalarRoute]
@@ -177,12 +179,15 @@ def learn_measured(
     readout, drops = found
     spaces = [drop.basis for drop in drops]
     maps = known["v_h"] = value_maps(readout, spaces)
-    meter = VectorMeter(oracle, readout, [reader(readout, space) for space in spaces])
-    scale, columns, scores = read_head_scores(meter, scale, rank, rng)
-    model = layer(scores, maps, readout.bias)
-    oracle.stage = "checking head by head"
-    error = max(read_fresh_error(meter, scale, scores, rng), *(drop.ratio for drop in drops))
-    return accurate_scores(in_words(model, scores, columns, drops, error), accuracy)
+    readers = [reader(readout, space) for space in spaces]
+    for effort in EFFORTS:
+        meter = VectorMeter(oracle, readout, readers, effort)
+        scale, columns, scores = read_head_scores(meter, scale, rank, rng)
+        oracle.stage = "checking head by head"
+        error = max(read_fresh_error(meter, scale, scores, rng), *(drop.ratio for drop in drops))
+        if error <= REFUSED_ERROR or not meter.few_digits:
+            break
+    return accurate_scores(in_words(layer(scores, maps, readout.bias), scores, columns, drops, error), accuracy)
 
 
 def read_sum_of_maps(
