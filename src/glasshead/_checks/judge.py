@@ -27,8 +27,9 @@ from .ordinary import NEIGHBOURS, OF_RANGE, SINGLE, SUITED, VOID, Group, apart, 
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
-WIDENED = 3.0  # times an error of W or v that was measured on a dozen answers
+WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
+MOST = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
 CONTRADICTED = 4.0  # the same, from which a promise is not
 SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence
 
@@ -45,9 +46,9 @@ def check_everywhere(
         return learned, check_signs_everywhere(oracle, learned, held, [x for kind in kinds for x in kind.X], rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
     compared = [group.compared for group in groups]
-    asked = sum(len(group.X) for group in groups)
-    within = max((float(group.allowed_share.max()) for group in groups), default=0.0)
-    check = with_sequences(held, asked, within, max((each.residual() for each in compared), default=0.0))
+    allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
+    residual = max((each.residual() for each in compared), default=0.0)
+    check = with_sequences(held, allowed[np.isfinite(allowed)], residual)
     law = ALSO_ELSEWHERE if oracle.exact and not oracle.narrow else EVERYWHERE
     evidence = next((found for each in compared if (found := each.evidence(law)) is not None), None)
     if evidence is not None:
@@ -70,12 +71,12 @@ def check_a_few(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> b
     return bool(np.abs(got - want).max() <= level)
 
 
-def with_sequences(held: HeldOut, asked: int, within: float, residual: float) -> HeldOut:
-    """What the held-out check said, and so many ordinary sequences after it."""
-    residual = max(residual, held.residual or 0.0)
-    words = f"{held.words}; {asked} ordinary sequences agree to {residual:.1e}"
-    checked = Checked(asked, within) if asked else None
-    return replace(held, residual=residual, words=words, compared=held.compared + asked, checked=checked)
+def with_sequences(held: HeldOut, allowed: np.ndarray, residual: float) -> HeldOut:
+    """What the held-out check said, and ordinary sequences after it: how far off each could have been, of the range."""
+    residual, count = max(residual, held.residual or 0.0), len(allowed)
+    words = f"{held.words}; {count} ordinary sequences agree to {residual:.1e}"
+    checked = Checked(count, float(allowed.max())) if count else None
+    return replace(held, residual=residual, words=words, compared=held.compared + count, checked=checked)
 
 
 def refuse_empty(oracle: Oracle, learned: Learned, held: HeldOut) -> None:
@@ -99,7 +100,7 @@ def refuse_void(learned: Learned, check: HeldOut, groups: list[Group]) -> None:
     """Refuses where answers are off by too large a share of their range for tokens of every size, or for any where no
     bounds say what else to expect; or by too large a share of what attention does to them."""
     several = [group for group in groups if group.kind.name != SINGLE]
-    shares = [float(np.max(g.off / np.maximum(g.range, np.finfo(float).tiny))) for g in several]
+    shares = [float(np.quantile(group.share, MOST)) for group in several]
     share = (max if learned.bound is None else min)(shares, default=1.0)
     if share > VOID:
         refuse(f"answers are off by {share:.0%} of their range", learned, check)
@@ -157,7 +158,7 @@ def check_signs_everywhere(
         around = [by_length(model, X)[:, 0] for model in learned.neighbours(0.0, NEIGHBOURS, rng)]
         decided = (np.abs(want) > OF_RANGE * np.ptp(want)) & ((np.array(around) > 0) == (want > 0)).all(axis=0)
         missed, allowed = decided & (got != (want > 0)), 0
-    check = with_sequences(held, len(X), 0.0, 0.0)
+    check = with_sequences(held, np.zeros(len(X)), 0.0)
     if missed.sum() <= allowed:
         return check
     compared = Compared(X, got, np.where(missed, ~got, got))

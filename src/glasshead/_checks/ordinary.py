@@ -77,8 +77,9 @@ class Group:
     """Sequences of one kind, what the box answered and what the model predicts, as `(B, k)`.
 
     `level` is how far off an answer may be by its promise and its format, `typical` how far off predictions are if the
-    model is off by its bounds, and `chosen` how far attention moves them from what the plain mean would give. `extent`
-    is the range of answers to such sequences if their tokens have size 1.
+    model is off by its bounds, `furthest` how far at most, and `chosen` how far attention moves them from what the
+    plain mean would give. `extent` is the range of answers to such sequences if their tokens
+    have size 1.
     """
 
     kind: Kind
@@ -86,6 +87,7 @@ class Group:
     want: np.ndarray
     level: np.ndarray
     typical: np.ndarray
+    furthest: np.ndarray
     chosen: np.ndarray
     extent: float
 
@@ -103,13 +105,20 @@ class Group:
         return self.extent * self.kind.sizes
 
     @property
-    def allowed(self) -> np.ndarray:
-        return OF_RANGE * self.range + self.level + NEIGHBOUR_TIMES * self.typical
+    def share(self) -> np.ndarray:
+        """How far off answers are, of their range."""
+        return self.off / np.maximum(self.range, np.finfo(float).tiny)
 
     @property
     def allowed_share(self) -> np.ndarray:
-        """Of the range; more than `VOID` is refused."""
-        return np.minimum(VOID, self.allowed / np.maximum(self.range, np.finfo(float).tiny))
+        """How far off answers may be, of their range."""
+        return self.allowed / np.maximum(self.range, np.finfo(float).tiny)
+
+    @property
+    def allowed(self) -> np.ndarray:
+        """How far off answers may be; as far as they are where bounds leave so much open that nothing can be said."""
+        open_end = NEIGHBOUR_TIMES * self.furthest
+        return np.where(open_end > VOID * self.range, np.inf, OF_RANGE * self.range + self.level + open_end)
 
     @property
     def compared(self) -> Compared:
@@ -137,26 +146,28 @@ def read_groups(
     level = oracle.tolerance + oracle.rtol * np.abs(got).max(axis=1)
     terms = np.array([learned.largest_term(x) for x in everything])
     level += ROUNDED * oracle.roundoff * np.maximum(terms, np.abs(got).max(axis=1))
-    typical, chosen = doubt(learned, held, everything, want, rng)
+    doubts = doubt(learned, held, everything, want, rng)
     groups, start = [], 0
     for kind in kinds:
         part = slice(start, start := start + len(kind.X))
         extent = float(np.ptp(got[part] / kind.sizes[:, None], axis=0).max())
         if kind.name == SINGLE:  # heads may cancel in single tokens
             extent = max(extent, groups[0].extent)
-        groups.append(Group(kind, *(a[part] for a in (got, want, level, typical, chosen)), extent))
+        groups.append(Group(kind, *(a[part] for a in (got, want, level, *doubts)), extent))
     return groups
 
 
 def doubt(
     learned: Learned, held: HeldOut, X: list[np.ndarray], want: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each sequence how far the predictions of neighbours typically are from `want`, and those of a plain mean."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each sequence how far the predictions of neighbours are from `want`, typically and at most, and those of a
+    plain mean."""
     share = min(VOID, WORSE_THAN_RESIDUAL * (held.residual or 0.0))
-    around = [apart(model, X, want) for model in learned.neighbours(share, NEIGHBOURS, rng)]
-    typical = np.sqrt(np.mean(np.square(around), axis=0)) if around else np.zeros(len(X))
+    around = [apart(model, X, want) for model in learned.neighbours(share, NEIGHBOURS, rng)] or [np.zeros(len(X))]
+    others = learned.doubt(X, want)
+    typical, furthest = np.sqrt(np.mean(np.square(around), axis=0)) + others, np.max(around, axis=0) + others
     flat = learned.flat
-    return typical + learned.doubt(X, want), np.zeros(len(X)) if flat is None else apart(flat, X, want)
+    return typical, furthest, np.zeros(len(X)) if flat is None else apart(flat, X, want)
 
 
 def apart(model: Callable, X: list[np.ndarray], want: np.ndarray) -> np.ndarray:
