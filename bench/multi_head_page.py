@@ -6,6 +6,7 @@ from math import inf
 from statistics import median
 from typing import Any
 
+from .float32 import FEWER_SEEDS
 from .multi_head import CROWDED, ENOUGH, EXTRA, SINGLE_SEEDS, SIZES
 from .sensing.table import markdown
 from .stored import load, marked, power, wrapped
@@ -82,6 +83,21 @@ Boxes that compute in float32 (asked: within {limit_narrow}, or refused, over {n
 
 {narrow}
 
+Layers of torch (`nn.MultiheadAttention` as torch initialises it, in float32; the last token's output, or one random
+combination of it; asked: at least {single_share} within {limit_single}):
+
+{single}
+
+With the family named such a layer of many numbers takes more queries than in float64, the worst of {dearer_seeds}
+seeds (asked: at most {limit_dearer} times):
+
+{dearer}
+
+One head whose answers are rounded once, to fewer digits (asked: at least {single_share} within the error named, and no
+bound broken):
+
+{rounded}
+
 ## How it works
 
 **One number: saturate, then isolate.** What `[q + z ; q]` answers beyond `[q]` is `sum_h sigma(z . k_h) (z . v_h)`,
@@ -107,9 +123,11 @@ each head is turned, and whether there is one that takes the mean.
 through B, the derivative of the answer to `[q + z ; q]` by z is `sum_h alpha_h P_h` plus one rank for each head, where
 alpha_h is an attention weight and P_h projects onto the outputs of head h. Its eigenvalues come in one bunch per head,
 which counts the heads and says which outputs are whose. From then on one query of N tokens is a linear system for the
-weights of all heads: it reveals `H (N - 1)` scores, and a whole layer takes a few queries for each dimension. Where the
-ranks do not add up, one combination of the outputs is learned like one number. With all scores known, the answers to it
-are linear in the values of every output, which least squares reads off the answers that do not depend on W.
+weights of all heads: it reveals `H (N - 1)` scores, and a whole layer takes a few queries for each dimension. In
+float32 a derivative has too few digits; there slopes of saturated answers change by one `B_h` at each jump of a circle,
+which shows the same outputs, and more scores are read than there are unknowns. Where the ranks do not add up, one
+combination of the outputs is learned like one number. With all scores known, the answers to it are linear in the values
+of every output, which least squares reads off the answers that do not depend on W.
 
 **In comparison.** Rational interpolation over token repetitions ([arXiv 2608.03294](https://arxiv.org/abs/2608.03294),
 `gh.baselines.rational_interpolation`) is exact in exact arithmetic, for any heads. In float64 a sum of sigmoids does
@@ -296,6 +314,41 @@ def narrow(rows: list[Row], limit: float) -> str:
     return markdown(("box", "recovered", "W, the worst", "v, the worst", "refused"), map(cells, rows))
 
 
+def single(found: Row) -> str:
+    """Layers and heads that compute in float32."""
+
+    def cells(row: Row):
+        heads = "one head" if row["heads"] == 1 else f"{row['heads']} heads"
+        yield from (f"{heads}, d = {row['d']}", "one number" if row["scalar"] else f"{row['d']} numbers")
+        yield from (f"`{row['family']}`", f"{row['right']} of {row['boxes']}")
+        yield from (marked(row["error"], found["limits"]["error"]), f"{row['queries']:,}", f"{row['most_queries']:,}")
+
+    names = ("box", "answers", "family", "right", "error, the worst", "queries, the median", "the most")
+    return markdown(names, map(cells, found["heads"] + found["layers"]))
+
+
+def dearer(found: Row) -> str:
+    def cells(row: Row):
+        missed = " (missed)" * (row["times"] > found["limits"]["dearer"])
+        yield from (f"{row['heads']} heads, d = {row['d']}", f"{row['float64']:,}", f"{row['float32']:,}")
+        yield f"{row['times']:.2g}{missed}"
+
+    return markdown(("box", "float64, the most", "float32, the most", "times"), map(cells, found["dearer"]))
+
+
+def rounded(found: Row) -> str:
+    def cells(row: Row):
+        yield from (row["format"], row["d"], f"{row['right']} of {row['boxes']}")
+        yield from (
+            marked(row["error"], found["limits"]["narrow"][row["format"]]),
+            row["broken"],
+            f"{row['queries']:,}",
+        )
+
+    names = ("answers", "d", "right", "error, the worst", "bounds broken", "queries, the median")
+    return markdown(names, map(cells, found["narrow"]))
+
+
 def theirs(rows: list[Row]) -> str:
     every = max(row["heads"] for row in rows if all(right == row["heads"] for right in row["right"]))
     some = max(row["heads"] for row in rows if row["heads"] in row["right"])
@@ -321,7 +374,7 @@ def blockdiag(found: Row) -> str:
 
 def page() -> str:
     found, many, blocks, all_at_once = (load(name) for name in ("multi_head", "vector", "blocks", "together"))
-    limit = all_at_once["limits"]["error"]
+    limit, in_float32 = all_at_once["limits"]["error"], load("float32")
     text = TEXT.format(
         extra=EXTRA,
         scalar=scalar(found),
@@ -338,6 +391,13 @@ def page() -> str:
         limit_narrow=power(many["limits"]["narrow"]["error"]),
         narrow_boxes=many["narrow"][0]["boxes"],
         narrow=narrow(many["narrow"], many["limits"]["narrow"]["error"]),
+        single=single(in_float32),
+        single_share=f"{in_float32['limits']['recovered']:.0%}",
+        limit_single=power(in_float32["limits"]["error"]),
+        dearer=dearer(in_float32),
+        dearer_seeds=FEWER_SEEDS,
+        limit_dearer=f"{in_float32['limits']['dearer']:g}",
+        rounded=rounded(in_float32),
         theirs=theirs(blocks["interpolation"]),
         limit_theirs=blocks["limits"]["separated"],
         ours=ours(found),

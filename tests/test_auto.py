@@ -8,6 +8,8 @@ import pytest
 import glasshead as gh
 from glasshead._checks import laws
 from glasshead._errors import ANY_RANK
+from glasshead._oracles import law_token
+from glasshead._recognise import find_several
 
 from .helpers import head
 from .multi.layers import layer
@@ -108,3 +110,21 @@ def test_one_head_never_looks_like_several(promise, W, key_bias, monkeypatch):
         with contextlib.suppress(gh.AccuracyUnreachable, gh.OracleError):  # W is not determined, or answers overflow
             found = gh.recover(PROMISES[promise](target, target.dim), seed=seed)
             assert found.heads == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_several_heads_are_told_by_typical_answers(seed):
+    """A float32 box that answers the first token with rounding alone, which depends on the batch."""
+    token = law_token(gh.ValueOracle(lambda X: X[:, -1, 0], dim=6), np.random.default_rng(seed))
+    heads = gh.MultiHead.random(6, 2, rank=2, seed=seed).heads
+    first = heads[0].v - (heads[0].v + heads[1].v) @ token * token
+    box = gh.MultiHead([gh.Attention(heads[0].W, first), heads[1]])
+    calls = []
+
+    def answer(X):
+        calls.append(len(X))
+        size = 2.0**-23 * np.linalg.norm(X, axis=2).max(axis=1) * (-1) ** len(calls)
+        return (box(X) + size).astype(np.float32)
+
+    oracle = gh.ValueOracle(answer, dim=6, dtype="float32")
+    assert find_several(oracle, np.random.default_rng(seed)).families == ("multi-head",)

@@ -85,6 +85,17 @@ def test_more_effort_where_rounding_is_seen(monkeypatch):
     assert error <= found.error
 
 
+@pytest.mark.parametrize("dim", [1, 3])
+def test_a_key_bias_alone(dim):
+    """Where W = 0 last tokens grow in search of it, but not until they hide what the key bias does."""
+    rng = np.random.default_rng(dim)
+    shift, v = (rng.standard_normal(shape).astype(np.float32) for shape in ((dim,), (dim, 2)))
+    box = gh.Attention(np.zeros((dim, dim), np.float32), v, key_bias=shift)
+    found = gh.recover(gh.ValueOracle(box, dtype="float32"), family="attention")
+    assert found.rank == 0
+    assert np.linalg.norm(found.model.key_bias - shift) <= 1e-4 * np.linalg.norm(shift)
+
+
 def test_fewer_outputs_than_tokens_have_entries():
     _, error, _ = learned(layer(24, 3, width=12, biases=0.1, dtype=np.float32), learn_vector, dtype="float32")
     assert error <= 1e-4

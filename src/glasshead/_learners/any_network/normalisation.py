@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._errors import NotIdentifiable
-from ..._meters import Copies, floor, read_references, slope_step
+from ..._meters import DOUBLE, Copies, floor, read_references, slope_step
 from ..._models import Norm
 from ..._oracles import Normalised, Oracle
 
@@ -18,7 +18,7 @@ FORGETS = 0.01  # of what other tokens change: how much the same ones, twice as 
 SIZES = (0.5, 2.0, 1.0)  # rms entries of the tokens this is tried at
 SHIFTED, SHIFTED_ROUNDINGS = 1e-6, 2.0**12  # of the same: how much a shift of all entries may change, or roundings
 EXPONENTS = range(-40, 11, 2)  # of two: lengths at which the forgetting begins
-EPS_RAYS = 6
+EPS_RAYS, MORE_RAYS = 6, 12  # rays that are asked about, in float64 and with fewer digits
 PROBE_SHARES = np.array([0.5, 1.0, -0.7])  # of the longest probe, along the ray of the last token
 PROBE_LENGTHS = (0.5, 0.2, 0.08, 0.03, 0.01)  # of the last token: shorter ones where scores are too large
 QUERY_LENGTH = 0.5  # length of the last token, over the radius of the ball of normalised tokens
@@ -27,6 +27,7 @@ EPS_STEPS = 30
 # A token of rms entry s that is made twice as long changes by 3 eps / (8 s^2) once it is normalised: by 0.0075, less
 # than FORGETS, for this eps. A larger one would not let the box forget lengths there.
 LARGEST_EPS = 0.02 * min(SIZES) ** 2
+LARGEST_ERROR = 0.1  # of eps: one that is known no better is none
 SNAP = 1e-6  # an eps that near to a power of ten is one, and so is most likely one that may be
 EPS_SCATTER = 8.0  # times the scatter between rays
 FEWEST_RAYS = 3  # rays that must tell
@@ -41,7 +42,7 @@ def find_norm(oracle: Oracle, rng: np.random.Generator) -> tuple[Norm | None, fl
         eps, error = find_eps(oracle, kind, rng)
     except NotIdentifiable:
         return None, 0.0
-    return (Norm(kind, eps), error) if eps <= LARGEST_EPS else (None, 0.0)
+    return (Norm(kind, eps), error) if eps <= LARGEST_EPS and error <= LARGEST_ERROR else (None, 0.0)
 
 
 def find_norm_kind(oracle: Oracle, rng: np.random.Generator) -> str | None:
@@ -93,6 +94,8 @@ def eps_of(offsets: np.ndarray, roots: np.ndarray, guess: float) -> tuple[float,
         eps *= float(np.exp(np.clip(np.nan_to_num(np.median(steps)), -0.5, 0.5)))
     decade = 10.0 ** np.round(np.log10(eps))
     error = EPS_SCATTER * float(np.median(np.abs(np.nan_to_num(steps))))
+    if len(offsets) > EPS_RAYS:  # a median of many is known better than each of them
+        error /= np.sqrt(len(offsets))
     if abs(eps / decade - 1) < max(SNAP, error):
         return float(decade), error if error > SNAP else 0.0
     return eps, error
@@ -117,10 +120,11 @@ def read_facts(
     In the coordinates that `norm` would give them; all in multiples of the last token, one array `(rays, probes)` each.
     """
     seen = Normalised(oracle, norm)
-    directions = rng.standard_normal((EPS_RAYS, seen.dim))
+    rays = MORE_RAYS if oracle.roundoff > DOUBLE else EPS_RAYS
+    directions = rng.standard_normal((rays, seen.dim))
     q = QUERY_LENGTH * np.sqrt(oracle.dim) * directions / np.linalg.norm(directions, axis=1, keepdims=True)
     q = np.repeat(q, len(PROBE_SHARES), axis=0)
-    offsets = np.tile(longest_probe * PROBE_SHARES, EPS_RAYS)
+    offsets = np.tile(longest_probe * PROBE_SHARES, rays)
     size = float(np.abs(seen(np.stack([q, q], axis=1)[:1])).max())
     noise = floor(oracle, size)
     matching = read_references(seen, Copies(), q, offsets[:, None] * q, noise, slope_step(noise, size))
@@ -128,7 +132,7 @@ def read_facts(
     missed = matching.read_miss(np.arange(len(root)), root)[0]
     found = (np.abs(missed) <= 64 * matching.noise) & (np.abs(root - Copies.start) < 0.5)
     roots = np.where(found, root, np.nan)
-    return offsets.reshape(EPS_RAYS, -1), roots.reshape(EPS_RAYS, -1)
+    return offsets.reshape(rays, -1), roots.reshape(rays, -1)
 
 
 def disagreement(offsets: np.ndarray, roots: np.ndarray, guess: float, eps: float) -> np.ndarray:

@@ -17,7 +17,7 @@ from scipy.special import logit
 
 from ...._errors import NOT_HEADS, TargetMismatch
 from ...._linalg import unit
-from ...._meters import Readout, VectorMeter
+from ...._meters import DOUBLE, Readout, VectorMeter
 from ...._oracles import Oracle
 
 TRIED_LENGTHS = 4.0 ** np.arange(-10, 11)  # lengths tried: a factor of 4 apart, each with directions of its own
@@ -27,7 +27,8 @@ SCALE_DIRECTIONS = 4  # asked again near the scale found: one alone may be all b
 ACTIVE_SCORE = 1.1
 BIAS_ROUNDINGS = 16
 LEVER = 2.0**12  # key tokens over the last one, where no key bias limits them
-CLUTTER = 2.0**16  # the longest last token over key tokens: what it adds to an answer hides what they add
+# The longest last token over key tokens, in float64 and with fewer digits: what it adds to answers hides what they add.
+CLUTTER, CLUTTER_NARROW = 2.0**16, 2.0**6
 KEY_BIAS_SHARE = 0.5  # of the score that the key bias may take where there is one
 
 
@@ -62,7 +63,15 @@ def find_token_lengths(oracle: Oracle, readout: Readout, rng: np.random.Generato
         return activity(oracle, readout, few[turn], read_moved(oracle, readout, last, few[turn]), resting[turn])
 
     last = find_active_length(of_W, reach) or reach
-    return Scale(key, min(last, CLUTTER * key)) if limit is not None else split_product(key * last, key, reach)
+    return (
+        Scale(key, min(last, most_clutter(oracle) * key))
+        if limit is not None
+        else split_product(key * last, key, reach)
+    )
+
+
+def most_clutter(oracle: Oracle) -> float:
+    return CLUTTER_NARROW if oracle.roundoff > DOUBLE else CLUTTER
 
 
 def split_product(product: float, key: float, reach: float) -> Scale:
@@ -122,7 +131,8 @@ def find_tuned_lengths(meter: VectorMeter, scale: Scale, block: np.ndarray, rng:
         shorter = min(1.0, KEY_BIAS_SCORE / resting) if resting > 0 else 1.0
         moved = shorter * largest_rms(scores[1:] - scores[:1])
         last_one = scale.last * float(np.clip(W_SCORE / max(moved, 1e-300), 1 / LARGEST_TUNING, LARGEST_TUNING))
-        scale = Scale(min(scale.key * shorter, reach), min(last_one, reach, CLUTTER * scale.key * shorter))
+        clutter = most_clutter(meter.oracle) * scale.key * shorter
+        scale = Scale(min(scale.key * shorter, reach), min(last_one, reach, clutter))
     return scale
 
 
