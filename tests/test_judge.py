@@ -90,7 +90,7 @@ def test_foreign_boxes_are_refused_in_every_format(make, form):
 @pytest.mark.parametrize("promise", [{"tolerance": 5e-3, "max_norm": 10.0}, {"tolerance": 1e-3}, {"rtol": 1e-3}])
 @pytest.mark.parametrize("make", [*FOREIGN, two_heads])
 def test_a_true_promise_excuses_nothing(make, promise):
-    """What passes is close: two heads that tokens this short cannot tell from one."""
+    """What passes is as close as it says: two heads that tokens this short cannot tell from one, say."""
     W, v, rng = gaussian(6, 3)
     box = make(2 * W, v, rng)
     try:
@@ -103,7 +103,6 @@ def test_a_true_promise_excuses_nothing(make, promise):
     y = box(X)
     off = np.abs(found.model(X) - y)
     assert np.mean(off > max(0.01 * np.ptp(y), 10 * found.residual * np.abs(y).max())) < 0.05
-    assert make is two_heads
 
 
 @pytest.mark.parametrize("form", ["bfloat16-scores", "float16-scores", "float16-weights", "exp-lines"])
@@ -153,11 +152,16 @@ def test_answers_of_any_number_of_bits(d, count):
 
 
 def test_what_knows_nothing_is_refused():
-    """A bias so large that the digits of the rest are lost."""
+    """A bias so large that the digits of the rest are lost, unless tokens may be long."""
     W, v, _ = gaussian(4, 0)
-    with pytest.raises(gh.AccuracyUnreachable) as caught:
-        gh.recover(gh.ValueOracle(lambda X: (attended(X, W, v) + 3e7).astype(np.float32), dim=4), family="attention")
-    assert "digits" in str(caught.value) or "bound" in str(caught.value)
+
+    def box(X):
+        return (attended(X, W, v) + 3e5).astype(np.float32)
+
+    with pytest.raises(gh.GlassheadError):
+        gh.recover(gh.ValueOracle(box, dim=4, max_norm=0.5), family="attention")
+    found = gh.recover(gh.ValueOracle(box, dim=4), family="attention")
+    assert np.linalg.norm(found.model.W - W) <= found.bound < np.linalg.norm(W)
 
 
 def test_the_judge_costs_what_it_says_and_says_what_it_saw():

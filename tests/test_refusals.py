@@ -75,7 +75,7 @@ def test_hopeless_budgets_are_refused_before_the_first_query(budget):
     assert caught.value.needed > 0
 
 
-@pytest.mark.parametrize("budget", [70, 150, 280])
+@pytest.mark.parametrize("budget", [110, 150, 280])
 def test_a_budget_that_ends_early_gives_what_is_known(budget):
     target = head(16)
     oracle = gh.ValueOracle(target)

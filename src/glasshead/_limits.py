@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-USUAL = 36  # what these usually come to, without a key bias
+USUAL = 76  # what these usually come to, without a key bias
 
 BITS = 40  # of every score, where answers are signs and no accuracy is asked for
 FEWEST, MOST = 8, 60  # that an accuracy may ask for: past the last one rounding is all there is

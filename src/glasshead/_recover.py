@@ -259,9 +259,10 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None
             found.model.behind = wanted.box
         return found
 
-    learned = None
+    learned, before_checks = None, 0
     try:
         learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
+        before_checks = oracle.queries
         seen_by = learned.through(oracle)
         check = learned.check or resolve(method.check or learned.checked_by)(seen_by, learned, rng)
         if check.evidence is None:
@@ -270,6 +271,8 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None
         unchecked = learned or error.known.get("unchecked")  # by `gh.recover`, or by a learner that checks for itself
         if isinstance(unchecked, Learned):
             error.known["unchecked"] = handed_back(unchecked, None)
+        if learned is not None:
+            error.needed = max(error.needed, before_checks + CHECKS[oracle.answers] - oracle.queries)
         elif method.estimate:
             likely = resolve(method.estimate)(oracle.dim, wanted.rank, error.known, oracle.answers, wanted.accuracy)
             error.needed = max(error.needed, likely - oracle.queries)

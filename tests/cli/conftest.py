@@ -27,6 +27,7 @@ one, other = gh.Attention.random(6, seed=1), gh.Attention.random(6, seed=2)
 
 def head(X): return one(X)
 def biased(X): return gh.Attention(one.W, one.v, key_bias=np.ones(6), bias=0.5)(X)
+def wide(X): return gh.Attention(np.eye(16), np.ones(16), key_bias=np.ones(16), bias=0.5)(X)
 def chatty(X): print("a box may print"); return one(X)
 def rounded(X): return np.round(one(X), 3)
 def silent(X): return gh.Attention(one.W, np.zeros(6))(X)

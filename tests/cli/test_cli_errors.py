@@ -104,11 +104,12 @@ def test_evidence_is_shown(cli):
         assert shown in result.words
 
 
-@pytest.mark.parametrize(("missing", "words"), [(None, "nothing"), (70, "v, bias"), (1, "all of it, but unchecked")])
+@pytest.mark.parametrize(("missing", "words"), [(None, "nothing"), (100, "v, bias"), (1, "all of it, but unchecked")])
 def test_a_spent_budget_says_what_is_known(cli, missing, words):
-    queries = cli(*BOX, "boxes:biased", "--json").json["queries"]
+    box = ("recover", "--dim", "16", "boxes:wide")
+    queries = cli(*box, "--json").json["queries"]
     budget = 9 if missing is None else queries - missing
-    result = cli(*BOX, "boxes:biased", "--budget", str(budget))
+    result = cli(*box, "--budget", str(budget))
     assert result.code == 5
     assert f"known so far {words}" in result.words
     enough = result.err.split("--budget ")[1].split()[0]

@@ -23,7 +23,20 @@ from .._learned import MEASURED, HeldOut, Learned, LearnedFront, LearnedHead
 from .._oracles import Oracle, Voting
 from .._recovery import Checked
 from .held_out import CHECKING, Compared
-from .ordinary import NEIGHBOURS, OF_RANGE, SINGLE, SUITED, VOID, Group, apart, by_length, drawn, read_groups, sequences
+from .ordinary import (
+    NEIGHBOURS,
+    OF_RANGE,
+    SINGLE,
+    SUITED,
+    VOID,
+    Group,
+    apart,
+    by_length,
+    drawn,
+    read_groups,
+    sequences,
+    with_doubts,
+)
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
@@ -45,6 +58,9 @@ def check_everywhere(
     if oracle.answers == "sign":
         return learned, check_signs_everywhere(oracle, learned, held, [x for kind in kinds for x in kind.X], rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
+    bounded = groups
+    if isinstance(learned, LearnedHead) and oracle.box.exact:
+        groups = with_doubts(groups, as_seen(learned, groups), held, rng)
     compared = [group.compared for group in groups]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
     residual = max((each.residual() for each in compared), default=0.0)
@@ -56,7 +72,7 @@ def check_everywhere(
     refuse_void(learned, check, groups)
     refuse_unseen(learned, check, groups, rng)
     if isinstance(learned, LearnedHead):
-        return with_measured_bounds(oracle, learned, check, groups)
+        return with_measured_bounds(oracle, learned, check, bounded)
     return learned, check
 
 
@@ -96,6 +112,17 @@ def refuse(say: str, learned: Learned, check: HeldOut) -> NoReturn:
     raise AccuracyUnreachable(f"{say}: the answers have too few digits for this box", replace(learned, check=check))
 
 
+def as_seen(learned: LearnedHead, groups: list[Group]) -> LearnedHead:
+    """The head with bounds as small as answers to suited tokens show its errors to be, if they are that much smaller.
+    Bounds that follow from a format allow for the worst, and would excuse what is wrong for other tokens."""
+    share = min(1.0, WIDENED * float(np.sqrt(of_kind(groups, SUITED).worse)))
+    return replace(learned, bound=share * learned.bound, bound_key_bias=share * learned.bound_key_bias)
+
+
+def of_kind(groups: list[Group], name: str) -> Group:
+    return next(group for group in groups if group.kind.name == name)
+
+
 def refuse_void(learned: Learned, check: HeldOut, groups: list[Group]) -> None:
     """Refuses where answers are off by too large a share of their range for tokens of every size, or for any where no
     bounds say what else to expect; or by too large a share of what attention does to them."""
@@ -123,7 +150,7 @@ def with_measured_bounds(
 ) -> tuple[Learned, HeldOut]:
     """Bounds that are as wide as the answers show, where the box computes less accurately than its answers look. What
     follows from a promise is not widened: answers that contradict it are refused."""
-    suited, alone = (next(group for group in groups if group.kind.name == name) for name in (SUITED, SINGLE))
+    suited, alone = of_kind(groups, SUITED), of_kind(groups, SINGLE)
     worst = max((suited, alone), key=lambda group: group.worse)
     if not oracle.exact:
         broken = worst.worse > CONTRADICTED

@@ -143,14 +143,16 @@ def find_promise(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Genera
         return mismatch
     constant = size == 0 or short * GROWS > close
     level = max(short, close) if constant else close / size
-    if not constant and round_number(PROMISE_TIMES * level) >= 1:  # no promise at all
-        return mismatch
     off = f"answers that lie off by about {level:.2g}{' of their size' * (not constant)}"
     at = f"at lengths {long / LONG_RAY:.3g} and {long:.3g}; and {mismatch.evidence}"
-    promise = f"{'tolerance' if constant else 'rtol'}={round_number(PROMISE_TIMES * level):g}"
+    promised = round_number(PROMISE_TIMES * level)
+    if constant or promised < 1:
+        advice = f"; then promise {'tolerance' if constant else 'rtol'}={promised:g} to go on"
+    else:
+        advice = ""  # answers that are all error
     what = "the box is not a single attention head, or its answers are less accurate than promised"
     evidence = Evidence(STRAIGHT_RAYS, mismatch.evidence.query, "expected second differences of 0", f"{off} {at}")
-    return TargetMismatch(f"{what}; then promise {promise} to go on", evidence, mismatch.best)
+    return TargetMismatch(f"{what}{advice}", evidence, mismatch.best)
 
 
 def read_roughness(

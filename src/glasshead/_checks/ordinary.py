@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -146,28 +146,31 @@ def read_groups(
     level = oracle.tolerance + oracle.rtol * np.abs(got).max(axis=1)
     terms = np.array([learned.largest_term(x) for x in everything])
     level += ROUNDED * oracle.roundoff * np.maximum(terms, np.abs(got).max(axis=1))
-    doubts = doubt(learned, held, everything, want, rng)
+    flat = learned.flat
+    chosen = np.zeros(len(everything)) if flat is None else apart(flat, everything, want)
     groups, start = [], 0
     for kind in kinds:
         part = slice(start, start := start + len(kind.X))
         extent = float(np.ptp(got[part] / kind.sizes[:, None], axis=0).max())
         if kind.name == SINGLE:  # heads may cancel in single tokens
             extent = max(extent, groups[0].extent)
-        groups.append(Group(kind, *(a[part] for a in (got, want, level, *doubts)), extent))
-    return groups
+        none = np.zeros(len(kind.X))
+        groups.append(Group(kind, got[part], want[part], level[part], none, none, chosen[part], extent))
+    return with_doubts(groups, learned, held, rng)
 
 
-def doubt(
-    learned: Learned, held: HeldOut, X: list[np.ndarray], want: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each sequence how far the predictions of neighbours are from `want`, typically and at most, and those of a
-    plain mean."""
+def with_doubts(groups: list[Group], learned: Learned, held: HeldOut, rng: np.random.Generator) -> list[Group]:
+    """How far the predictions of neighbours are from the model's, typically and at most. It asks nothing."""
     share = min(VOID, WORSE_THAN_RESIDUAL * (held.residual or 0.0))
-    around = [apart(model, X, want) for model in learned.neighbours(share, NEIGHBOURS, rng)] or [np.zeros(len(X))]
-    others = learned.doubt(X, want)
-    typical, furthest = np.sqrt(np.mean(np.square(around), axis=0)) + others, np.max(around, axis=0) + others
-    flat = learned.flat
-    return typical, furthest, np.zeros(len(X)) if flat is None else apart(flat, X, want)
+    neighbours = learned.neighbours(share, NEIGHBOURS, rng)
+
+    def with_doubt(group: Group) -> Group:
+        around = [apart(model, group.X, group.want) for model in neighbours] or [np.zeros(len(group.X))]
+        others = learned.doubt(group.X, group.want)
+        typical, furthest = np.sqrt(np.mean(np.square(around), axis=0)), np.max(around, axis=0)
+        return replace(group, typical=typical + others, furthest=furthest + others)
+
+    return [with_doubt(group) for group in groups]
 
 
 def apart(model: Callable, X: list[np.ndarray], want: np.ndarray) -> np.ndarray:

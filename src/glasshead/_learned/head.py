@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from .learned import Predicting, free_parameters
 from .neighbours import gaussian_like, with_scores_off
 
 ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
+OPEN_TIMES, OPEN_SCORE = 3.0, 0.5  # times the typical error of a score, and one that settles nothing
 WIDER = 3.0  # times an interval: what the held-out check allows
 BOUNDS = {"bound": "W", "bound_v": "v", "bound_key_bias": "key_bias", "bound_bias": "bias"}
 
@@ -67,6 +68,16 @@ class LearnedHead(Predicting):
 
     def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:
         return []
+
+    def doubt(self, X: Sequence[np.ndarray], want: np.ndarray) -> np.ndarray:
+        """No end where bounds leave scores open by so much that another token may win, which neighbours may miss."""
+        d = self.model.dim
+
+        def score(x: np.ndarray) -> float:
+            norms = np.linalg.norm(x, axis=1)
+            return OPEN_TIMES * float(norms.max() * (self.bound * norms[-1] / d + self.bound_key_bias / np.sqrt(d)))
+
+        return np.array([np.inf if score(x) > OPEN_SCORE else 0.0 for x in X])
 
     def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
         """How far the box's answers to `X (B, N, d)` may lie from the model's if the box is the head it was taken for.

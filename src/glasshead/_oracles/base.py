@@ -169,5 +169,6 @@ def read_opening(oracle: Oracle, rng: np.random.Generator) -> Opening:
     token = law_token(oracle, rng)
     zero, first = (np.asarray(answer) for answer in oracle(np.stack([np.zeros_like(token), token])[:, None]))
     after = deepcopy(rng)
-    read_format(oracle, rng)
+    if np.any(first != zero):
+        read_format(oracle, rng)
     return Opening(token, zero, first, before, after)

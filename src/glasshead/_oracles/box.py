@@ -21,6 +21,7 @@ ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "floa
 
 FORMAT_BITS = 8, 11, 24, 53  # significant ones: bfloat16, float16, float32, float64
 BY_CHANCE = 2  # numbers of a format may all happen to have so many zeros in the end
+FEW_BITS = 6  # fewer than these are no format, but labels, or what is left of sums that cancel
 ALL_BITS = 45  # a number that needs as many is one of float64
 
 
@@ -66,7 +67,8 @@ class Precision:
         unusual = bits > FORMAT_BITS[0] and bits - self._bits > BY_CHANCE and self._bits < ALL_BITS
         if unusual and len(self._seen) >= self.ENOUGH_OTHER:
             bits = self._bits - 1  # numbers may have been cut off instead of rounded
-        return max(self._input, self._declared, 2.0**-bits if len(self._seen) >= self.ENOUGH else 0.0)
+        shown = len(self._seen) >= self.ENOUGH and self._bits >= FEW_BITS
+        return max(self._input, self._declared, 2.0**-bits if shown else 0.0)
 
 
 SMALL_REQUEST = 256  # sequences

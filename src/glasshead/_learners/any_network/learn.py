@@ -44,7 +44,6 @@ def learn_any_network(
     except BudgetExceeded as error:
         error.known = known | error.known
         raise
-    learned.model.behind = oracle.box  # what the model asks later is no business of this recovery's budget and progress
     return learned
 
 
