@@ -8,7 +8,7 @@ head, say how far off every head is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,9 @@ def relative_error(seen: np.ndarray, expected: np.ndarray, noise: float) -> floa
 # Of the largest output, or so many roots of a rounding: one head can do without fainter ones.
 FAINT_OUTPUT, FAINT_ROUNDINGS = 2e-5, 100.0
 REFUSED_ERROR = 1e-3  # of a head's parameters: more than that is not called a recovery
-EFFORTS = 1, 2, 4  # of reading scores, in turn, where digits are too few for an error below that
+MOST_EFFORT = (
+    4  # in reading scores, from 1 and twice as much each time, where digits are too few for an error below that
+)
 
 Found = tuple[Readout, list[NullSpace]]
 FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], Found | NeedsScalarRoute]
@@ -180,13 +182,14 @@ def learn_measured(
     spaces = [drop.basis for drop in drops]
     maps = known["v_h"] = value_maps(readout, spaces)
     readers = [reader(readout, space) for space in spaces]
-    for effort in EFFORTS:
-        meter = VectorMeter(oracle, readout, readers, effort)
+    meter = VectorMeter(oracle, readout, readers)
+    while True:
         scale, columns, scores = read_head_scores(meter, scale, rank, rng)
         oracle.stage = "checking head by head"
         error = max(read_fresh_error(meter, scale, scores, rng), *(drop.ratio for drop in drops))
-        if error <= REFUSED_ERROR or not meter.few_digits:
+        if error <= REFUSED_ERROR or not meter.few_digits or meter.effort == MOST_EFFORT:
             break
+        meter = replace(meter, effort=2 * meter.effort)
     return accurate_scores(in_words(layer(scores, maps, readout.bias), scores, columns, drops, error), accuracy)
 
 
