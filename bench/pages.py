@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import any_network_page, blocks_page, constants_page, multi_head_page, noise_page, transformer_page, tree
+from . import (
+    any_network_page,
+    blocks_page,
+    constants_page,
+    multi_head_page,
+    noise_page,
+    transformer_page,
+    tree,
+    trust_page,
+)
 from .fresh import ROOT
 from .sensing import table
 
@@ -16,6 +25,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "multi-head.md": multi_head_page.page,
     "hessian-route.md": blocks_page.page,
     "constants.md": constants_page.page,
+    "trust.md": trust_page.page,
     "how-it-is-built.md": tree.page,
 }
 

@@ -30,6 +30,7 @@ from . import (
     signs,
     together,
     transformer,
+    trust,
     vector,
 )
 
@@ -47,6 +48,7 @@ BENCHES = {
     "vector": vector,
     "float32": float32,
     "together": together,
+    "trust": trust,
     "blocks": blocks,
     "constants": constants,
 }

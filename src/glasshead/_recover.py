@@ -272,7 +272,8 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None
         if isinstance(unchecked, Learned):
             error.known["unchecked"] = handed_back(unchecked, None)
         if learned is not None:
-            error.needed = max(error.needed, before_checks + CHECKS[oracle.answers] - oracle.queries)
+            checks = JUDGE_QUERIES if learned.check else CHECKS[oracle.answers]
+            error.needed = max(error.needed, before_checks + checks - error.budget)
         elif method.estimate:
             likely = resolve(method.estimate)(oracle.dim, wanted.rank, error.known, oracle.answers, wanted.accuracy)
             error.needed = max(error.needed, likely - oracle.queries)

@@ -28,6 +28,7 @@ from .ordinary import (
     OF_RANGE,
     SINGLE,
     SUITED,
+    USERS,
     VOID,
     Group,
     apart,
@@ -40,6 +41,7 @@ from .ordinary import (
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
+SHRUNK = 4.0  # times the same, where a bound that a narrow format gives is far too large
 WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
 MOST = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
@@ -59,8 +61,9 @@ def check_everywhere(
         return learned, check_signs_everywhere(oracle, learned, held, [x for kind in kinds for x in kind.X], rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
     bounded = groups
-    if isinstance(learned, LearnedHead) and oracle.box.exact:
-        groups = with_doubts(groups, as_seen(learned, groups), held, rng)
+    if isinstance(learned, LearnedHead) and oracle.box.exact and oracle.box.narrow:
+        seen = as_seen(learned, groups)
+        groups = [with_doubts([g], seen, held, rng)[0] if g.kind.name == USERS else g for g in groups]
     compared = [group.compared for group in groups]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
     residual = max((each.residual() for each in compared), default=0.0)
@@ -114,8 +117,8 @@ def refuse(say: str, learned: Learned, check: HeldOut) -> NoReturn:
 
 def as_seen(learned: LearnedHead, groups: list[Group]) -> LearnedHead:
     """The head with bounds as small as answers to suited tokens show its errors to be, if they are that much smaller.
-    Bounds that follow from a format allow for the worst, and would excuse what is wrong for other tokens."""
-    share = min(1.0, WIDENED * float(np.sqrt(of_kind(groups, SUITED).worse)))
+    Bounds that follow from a format allow for the worst, and would excuse what is wrong for users'."""
+    share = min(1.0, SHRUNK * float(np.sqrt(of_kind(groups, SUITED).worse)))
     return replace(learned, bound=share * learned.bound, bound_key_bias=share * learned.bound_key_bias)
 
 
