@@ -3,7 +3,7 @@
 Wrong is a result that was returned, and a bound that was given is broken; or more than 5% of the answers to 1,000 fresh
 sequences of 1 to 64 tokens miss by more than ten times its `residual` and 1% of their range; or the number of heads is
 not the box's, and no canonical form explains it. Empty is one that knows nothing: a bound above the norm of what was
-found, or a residual of more than a twentieth.
+found, or a residual of more than a twentieth, one half where there is a bound.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from .box import Box, Scores
 SHARE = 0.05  # of the answers may miss
 OF_RANGE = 0.01
 TIMES_RESIDUAL = 10.0
-MOST_RESIDUAL = 0.05  # ten times that is half of all there is
+# Ten times the first is half of all there is. Where a bound says how well W is known, a near tie may go either way.
+MOST_RESIDUAL, MOST_BOUNDED = 0.05, 0.5
 CANONICAL = (1e-9, 1e-6, 1e-4)  # how alike heads are that may have come out as one
 ROUNDED = 64 * 2.0**-52  # of a norm: what comparing two matrices may itself be off by
 
@@ -174,7 +175,8 @@ def misses(box: Box, found: gh.Recovery, seed: int, numbers: dict) -> str:
 
 
 def knows_nothing(box: Box, found: gh.Recovery) -> str:
-    if not box.yes_no and found.residual is not None and found.residual > MOST_RESIDUAL:
+    most = MOST_RESIDUAL if found.bound is None else MOST_BOUNDED
+    if not box.yes_no and found.residual is not None and found.residual > most:
         return f"residual {found.residual:.2g}"
     if found.bound is None:
         return ""
