@@ -45,7 +45,6 @@ SHRUNK = 4.0  # times the same, where a bound that a narrow format gives is far 
 WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
 MOST = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
-NOTHING_KNOWN = 0.5  # of the largest answer
 CONTRADICTED = 4.0  # the same, from which a promise is not
 SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence
 
@@ -135,8 +134,6 @@ def refuse_void(learned: Learned, check: HeldOut, groups: list[Group]) -> None:
     share = (max if learned.bound is None else min)(shares, default=1.0)
     if share > VOID:
         refuse(f"answers are off by {share:.0%} of their range", learned, check)
-    if (check.residual or 0.0) > NOTHING_KNOWN:
-        refuse(f"an answer is off by {check.residual:.0%} of the largest one", learned, check)
     shares = [float(np.sqrt(np.mean(g.off**2) / np.mean(g.chosen**2))) for g in groups if np.any(g.chosen)]
     if shares and min(shares) > OF_ATTENTION:
         refuse(f"answers are off by {min(shares):.0%} of what attention does to them", learned, check)
