@@ -10,7 +10,7 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
-from .attention import Attention, stripped_of_bias, with_values
+from .attention import Attention, Scoring, stripped_of_bias, with_values
 from .projections import heads_of, projections_of, read_out
 
 NUMBERS_AT_ONCE = 2**20  # numbers held at once per array: a few of them fit in the cache
@@ -119,6 +119,15 @@ class MultiHead:
 
     def _answers(self, batch: np.ndarray) -> np.ndarray:
         return self._stacked.read(batch, self.weights(batch)) + self.bias
+
+    def with_scores(self, *scoring: Scoring) -> MultiHead:
+        """The sum of these heads, each with another W and key bias."""
+        heads = [head.with_scores(other) for head, other in zip(self.heads, scoring, strict=True)]
+        return MultiHead(heads, bias=self.bias)
+
+    def largest_term(self, X: Float[np.ndarray, "*B N d"]) -> Float[np.ndarray, "*B"]:
+        """The largest numbers that the answer to each sequence is made of, one of each head, added up."""
+        return np.asarray(sum(head.largest_term(X) for head in self.heads) + np.abs(self.bias).max())
 
     def numpy(self) -> MultiHead:
         return self
