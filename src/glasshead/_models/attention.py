@@ -5,6 +5,7 @@ W is kept as it was given, whole or as two factors `K^T Q` from projections, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 from .._linalg import factored_svd, numerical_rank
 from .._types import ArrayLike, DTypeLike, Float
 from .._validate import as_real, check_shape
+from .export import Exported, Scored
 
 Kind = TypeVar("Kind", bound="Head")
 Factors = tuple[np.ndarray, np.ndarray]
@@ -157,7 +159,7 @@ def check_size(dim: int, rank: int | None) -> None:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
 
 
-class Attention(Head):
+class Attention(Head, Exported):
     """A single softmax attention head, `softmax_i(x_i . (W x_N + key_bias))^T (X v) + bias`.
 
     >>> import glasshead as gh
@@ -227,6 +229,9 @@ class Attention(Head):
         weights, values = self.weights(batch), batch @ self.v
         answers = np.einsum("bn,bn...->b...", weights, values) + self.bias
         return answers[0] if single else answers
+
+    def _layer(self) -> tuple[Sequence[Scored], ArrayLike | None]:
+        return (self,), self.bias
 
     def tensors(self) -> dict[str, np.ndarray]:
         return self.score_tensors() | {"v": self.v, "bias": np.asarray(self.bias)}
