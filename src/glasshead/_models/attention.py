@@ -5,6 +5,7 @@ W is kept as it was given, whole or as two factors `K^T Q` from projections, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 from .._linalg import factored_svd, numerical_rank
 from .._types import ArrayLike, DTypeLike, Float
 from .._validate import as_real, check_shape
+from .export import Exported, Scored
 
 Kind = TypeVar("Kind", bound="Head")
 Factors = tuple[np.ndarray, np.ndarray]
@@ -163,7 +165,7 @@ def check_size(dim: int, rank: int | None) -> None:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
 
 
-class Attention(Head):
+class Attention(Head, Exported):
     """A single softmax attention head, `softmax_i(x_i . (W x_N + key_bias))^T (X v) + bias`.
 
     >>> import glasshead as gh
@@ -243,6 +245,9 @@ class Attention(Head):
         """The largest number that the answer to each sequence is made of."""
         values = (X @ self.v).reshape(*X.shape[:-1], -1)
         return np.asarray(np.abs(values).max(axis=(-2, -1)) + np.abs(self.bias).max())
+
+    def _layer(self) -> tuple[Sequence[Scored], ArrayLike | None]:
+        return (self,), self.bias
 
     def tensors(self) -> dict[str, np.ndarray]:
         return self.score_tensors() | {"v": self.v, "bias": np.asarray(self.bias)}
