@@ -5,7 +5,7 @@ query is counted, the budget, progress, and answers kept. `views`: the box on ot
 `noise`: answers made better by asking again. `straightened`: a known network undone.
 """
 
-from .base import REACH, Opening, Oracle, Wrapper, law_token, read_opening
+from .base import DOUBLE, HALF, REACH, SINGLE, Opening, Oracle, Wrapper, law_token, read_opening
 from .box import Answering, SignOracle, ValueOracle, as_oracle
 from .limits import Budgeted, Counted, Recorded, Watched, bar
 from .noise import CERTAIN, Averaged, Narrow, Voting
