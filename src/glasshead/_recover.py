@@ -27,7 +27,7 @@ from ._errors import (
 from ._families import FAMILIES, NEEDED, PROMISES, named, resolve, with_option
 from ._learned import HeldOut, Learned
 from ._limits import fewest, information_limit, memory, memory_needed
-from ._models import FrontHead, Norm
+from ._models import Block, FrontHead, Norm
 from ._oracles import Answering, Budgeted, Counted, Flat, Opening, Oracle, Watched, as_oracle, bar, read_opening
 from ._plan import plan
 from ._recognise import NO_GUESS, Failure, find_families, find_next
@@ -107,6 +107,7 @@ def recover(
     budget: int | None = None,
     journal: str | PathLike[str] | None = None,
     norm: Norm | str | None = "auto",
+    residual_map: str | None = "identity",
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> Recovery:
@@ -136,7 +137,9 @@ def recover(
     check_arguments(oracle, family, rank, accuracy, budget, journal, seed, progress)
     check_norm(norm, family)
     check_memory(oracle.dim)
-    wanted = Wanted(oracle, family, rank, accuracy, budget, norm, seed)
+    if residual_map not in ("identity", None):
+        raise ValueError(f"expected residual_map to be 'identity' or None, got {residual_map!r}")
+    wanted = Wanted(oracle, family, rank, accuracy, budget, norm, residual_map, seed)
     if progress is True:
         with bar() as report:
             return _recover(wanted, report)
@@ -153,6 +156,7 @@ class Wanted:
     accuracy: float | None
     budget: int | None
     norm: Norm | str | None
+    residual_map: str | None
     seed: int
 
 
@@ -255,7 +259,7 @@ def attempt(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None
 
     def handed_back(learned: Learned, check: HeldOut | None) -> Recovery:
         found = learned.recovery(oracle.queries, check, seen)
-        if isinstance(found.model, FrontHead):  # what the model asks later is not part of this recovery
+        if isinstance(found.model, FrontHead | Block):  # what the model asks later is not part of this recovery
             found.model.behind = wanted.box
         return found
 

@@ -2,12 +2,14 @@
 
 `base`: the two base classes. `box`: oracles around a callable, and how many digits it computes with. `limits`: where a
 query is counted, the budget, progress, and answers kept. `views`: the box on other tokens, or its answers combined.
-`noise`: answers made better by asking again. `straightened`: a known network undone.
+`noise`: answers made better by asking again. `straightened`: a known network undone. `one_token`: the single
+token that is answered like a sequence.
 """
 
 from .base import DOUBLE, HALF, REACH, SINGLE, Opening, Oracle, Wrapper, law_token, read_opening
 from .box import Answering, SignOracle, ValueOracle, as_oracle
 from .limits import Budgeted, Counted, Recorded, Watched, bar
 from .noise import CERTAIN, Averaged, Narrow, Voting
+from .one_token import find_alike, read_slope, single
 from .straightened import FAR_OUT, LESS_FAR_OUT, Flat, Straightened
 from .views import Antisymmetric, Combined, Normalised, OneNumber, OneOutput, Scaled, Translated, Within
