@@ -17,8 +17,11 @@ from .base import Oracle
 
 Answers = Callable[[np.ndarray], np.ndarray]  # of a batch of vectors
 
-KINK = 32.0  # times the typical disagreement of two steps: between the two a neuron of a ReLU network turns on
-SHORTER_STEP = 1 / 32  # where one does
+# Of the change from one step to the next: smooth answers follow the law of differences far better, and a neuron of a ReLU
+# network that turns on in between does not.
+KINK = 3e-3
+NOISE = 16.0  # roundings: changes below that say nothing
+SHORTER_STEP = 1 / 24  # where one does
 
 
 def single(oracle: Oracle, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b k"]:
@@ -26,25 +29,33 @@ def single(oracle: Oracle, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray
     return np.asarray(oracle(tokens[:, None]))
 
 
-def read_slope(answers: Answers, dim: int, step: float) -> Float[np.ndarray, "d k"]:
-    """The derivative of `answers` at 0, from four answers along each axis: an error of the fourth order in `step`.
+def read_slope(answers: Answers, dim: int, step: float, roundoff: float) -> Float[np.ndarray, "d k"]:
+    """The derivative of `answers` at 0, from six answers along each axis: an error of the sixth order in `step`.
 
-    Where the two differences along an axis disagree far more than along others, a kink lies between, and shorter steps
-    are taken.
+    Where the differences along an axis do not change with their length as those of a smooth function do, a kink lies
+    between. Then others may lie where they show less: all steps are made shorter, and once more along bent axes.
     """
-    slope, doubt = differences(answers, np.eye(dim), step)
-    bent = np.flatnonzero(doubt > KINK * np.median(doubt))
-    if 0 < len(bent) < dim // 2:
-        slope[bent] = differences(answers, np.eye(dim)[bent], SHORTER_STEP * step)[0]
+    axes = np.eye(dim)
+    slope, bent = differences(answers, axes, step, roundoff)
+    if bent.any():
+        slope, bent = differences(answers, axes, SHORTER_STEP * step, roundoff)
+    if bent.any():
+        slope[bent] = differences(answers, axes[bent], SHORTER_STEP**2 * step, roundoff)[0]
     return slope
 
 
-def differences(answers: Answers, axes: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives along axes, and how far those from single and from double steps lie apart."""
-    steps = np.concatenate([factor * step * axes for factor in (1.0, -1.0, 2.0, -2.0)])
-    there, back, far_there, far_back = np.split(answers(steps), 4)
-    near, far = (there - back) / (2 * step), (far_there - far_back) / (4 * step)
-    return (4 * near - far) / 3, norms(near - far)
+def differences(answers: Answers, axes: np.ndarray, step: float, roundoff: float) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives along axes, and along which of them there are kinks.
+
+    Central differences over one, two and three steps are off by `a h^2`, `4 a h^2` and `9 a h^2`, and higher orders.
+    """
+    lengths = 1.0, 2.0, 3.0
+    steps = np.concatenate([sign * length * step * axes for length in lengths for sign in (1.0, -1.0)])
+    there = np.split(answers(steps), 2 * len(lengths))
+    one, two, three = ((there[2 * i] - there[2 * i + 1]) / (2 * length * step) for i, length in enumerate(lengths))
+    change, wrong = norms(two - one), norms((three - two) - 5 / 3 * (two - one))
+    noise = NOISE * roundoff * norms(there[0]) / step
+    return 1.5 * one - 0.6 * two + 0.1 * three, wrong > KINK * change + noise
 
 
 MEMORY = 6  # answers remembered by the acceleration

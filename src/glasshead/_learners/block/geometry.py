@@ -16,18 +16,17 @@ from ..._linalg import norms, svd
 from ..._oracles import Oracle, read_slope, single
 from ..._types import Float
 
-GAP = 3e-3  # between neighbouring singular values of a Jacobian: beyond it nothing is seen
+GAP = 5e-4  # between neighbouring singular values: beyond it nothing is seen
 NEVER_SEEN = 1e-6  # of the largest singular value of all Jacobians side by side
-STEP = 1.5  # of a difference of the fourth order, over the fifth root of a rounding
+STEP = 1.0  # of a difference of the sixth order, over the seventh root of a rounding
 ALONG = 20.0  # times a token: how far along a direction that is not seen answers are compared
 SHARPENED = 2  # rounds: one brings it from the error of differences to rounding
 
 
 def seen_rank(s: np.ndarray) -> int:
-    """How many singular values lie before the first gap in the lower half."""
-    half = len(s) // 2
-    gaps = np.flatnonzero(s[half:] < GAP * s[half - 1 : -1]) if half else np.array([], int)
-    return half + int(gaps[0]) if len(gaps) else len(s)
+    """How many singular values lie before the first gap."""
+    gaps = np.flatnonzero(s[1:] < GAP * s[:-1])
+    return int(gaps[0]) + 1 if len(gaps) else len(s)
 
 
 def with_copies(last: np.ndarray, D: Float[np.ndarray, "b t d"], copies: int) -> Float[np.ndarray, "b n d"]:
@@ -96,18 +95,18 @@ class Total:
 
 def step_length(oracle: Oracle) -> float:
     """Of differences, for tokens whose entries are of the order of one."""
-    return STEP * oracle.roundoff**0.2
+    return STEP * oracle.roundoff ** (1 / 7)
 
 
 def read_reference(oracle: Oracle, token: np.ndarray, size: float) -> Reference:
-    """Four answers for each dimension, and one."""
+    """Six answers for each dimension, and one."""
     answer = single(oracle, token[None])[0]
-    jacobian = read_slope(lambda Z: single(oracle, token + Z), oracle.dim, size * step_length(oracle))
+    jacobian = read_slope(lambda Z: single(oracle, token + Z), oracle.dim, size * step_length(oracle), oracle.roundoff)
     return Reference(token, answer, jacobian)
 
 
 def read_total(oracle: Oracle, references: list[Reference], size: float) -> Total:
-    """B from how answers to `[q + z ; q]` start to move with z, at every reference; four answers for each dimension."""
+    """B from how answers to `[q + z ; q]` start to move with z, at every reference; six answers for each dimension."""
     J = np.concatenate([reference.jacobian for reference in references], axis=1)
     left, s, _ = svd(J, full=True)
     rank = int(np.sum(s > NEVER_SEEN * s[0]))
@@ -121,7 +120,7 @@ def read_total(oracle: Oracle, references: list[Reference], size: float) -> Tota
 def read_pair_slope(oracle: Oracle, q: np.ndarray, size: float) -> Float[np.ndarray, "d k"]:
     """Twice the slope of `f([q + z ; q])` at z = 0, where both tokens count alike: `B` times the Jacobian."""
     step = size * step_length(oracle)
-    return 2 * read_slope(lambda Z: np.asarray(oracle(with_copies(q, Z[:, None], 1))), oracle.dim, step)
+    return 2 * read_slope(lambda Z: np.asarray(oracle(with_copies(q, Z[:, None], 1))), oracle.dim, step, oracle.roundoff)
 
 
 def read_unseen(oracle: Oracle, references: list[Reference], unseen: Float[np.ndarray, "d e"]) -> np.ndarray:

@@ -30,13 +30,15 @@ LONGEST_KEYS = 2.0  # times ordinary tokens
 FIRST, EXACT = 1e-9, 3.0  # how exactly tokens are found at first, of an answer, and then, in roundings
 BAD_DROP, SHORTER_KEYS, SHORTENINGS = 1e-2, 0.25, 3  # rows that drop that badly in rank are asked with shorter keys
 DROPPED = 1e-6  # a rank drop worse than this is none
-ROUNDS, PAIR_ROUNDS = 6, 3
+ROUNDS = 16
+MOVED = 1e-3, 1e-2  # of an answer, by pairs: more as the heads get better
 BETTER = 3.0  # another round goes on where the last one made things so many times better
 FRESH, CAUTION = 2, 3.0  # last tokens read in the end; two show an error only so well
 REFUSED_ERROR = 1e-2  # of a head's scores: more is no recovery
 PARALLEL = 1e-4  # off the direction of (1, .., 1): the mean, which LayerNorm forgets
 ALONG_RAY, CONSTANT = 0.1, 1e-3  # of a token, and of the answer's change otherwise: a normalisation forgets lengths
 NO_RESIDUAL = 1e-6  # of B: nothing but heads
+CURVED = 2.0, 0.5, 8.0  # the length of keys in second differences, times the fourth root of a rounding
 SIZES = 1.0, 0.25  # of entries of tokens: those that users send, and shorter ones
 
 
@@ -105,29 +107,39 @@ def find_block(oracle: Oracle, rng: np.random.Generator, size: float) -> Found:
     references = [read_reference(oracle, token, size) for token in tokens]
     total = read_total(oracle, references, size)
     references.sort(key=lambda at: condition(at.within(total.outputs)))
-    at, view = references[0], references[0].within(total.outputs)
-    oracle.stage = "counting heads"
-    pencil = read_pencil(oracle, at, view, total, size, rng)
-    least = total.outputs.shape[1] - len(view.gains)
-    ways = bunches(np.linalg.eigvals(pencil.matrix), least, least + total.unseen.shape[1])
-    if not ways:
-        raise NotConverged(no_bunches(len(view.gains), least))
-    oracle.stage = "telling heads apart"
-    way = ways[0]
-    guesses = [pencil.space(value, b) for value, b in zip(way.values, way.sizes, strict=True)]
+    at, view, way, guesses = find_bunches(oracle, references, total, size, rng)
     typical = float(np.sqrt(np.mean(np.square(way.values))))
     length = min(SCORES / max(typical, 1e-300), LONGEST_KEYS * size)
+    references = [at, *(other for other in references if other is not at)]
+    oracle.stage = "telling heads apart"
     heads = find_first_heads(oracle, at, view, total, way, guesses, length, rng)
     return find_exact(oracle, references, total, way, *heads, rng)
+
+
+def find_bunches(
+    oracle: Oracle, references: list[Reference], total: Total, size: float, rng: np.random.Generator
+) -> tuple[Reference, View, Bunches, list[np.ndarray]]:
+    """The reference at which heads show apart, how many there are, and directions that are each head's own."""
+    oracle.stage = "counting heads"
+    for curved in CURVED:
+        for at in references:
+            view = at.within(total.outputs)
+            pencil = read_pencil(oracle, at, view, total, curved * size, rng)
+            least = total.outputs.shape[1] - len(view.gains)
+            ways = bunches(np.linalg.eigvals(pencil.matrix), least, least + total.unseen.shape[1])
+            if ways:
+                each = zip(ways[0].values, ways[0].sizes, strict=True)
+                return at, view, ways[0], [pencil.space(value, b) for value, b in each]
+    raise NotConverged(no_bunches(oracle.dim, len(view.gains), least))
 
 
 def condition(view: View) -> float:
     return float(view.gains[0] / view.gains[-1])
 
 
-def no_bunches(seen: int, blind: int) -> str:
+def no_bunches(dim: int, seen: int, blind: int) -> str:
     return (
-        f"the {seen} directions that answers see do not split into heads: value maps have to be of rank {3 + blind} at "
+        f"of {dim} directions the {seen} that answers see do not split into heads: value maps have to be of rank {3 + blind} at "
         "least, with ranks that add up, behind anything that is one-to-one but for a few directions"
     )
 
@@ -155,16 +167,16 @@ def find_exact(oracle, references, total, way, rows, heads, rng) -> Found:
             break
     if not heads.ratio <= DROPPED:
         raise NotConverged(f"value maps of {len(way.sizes)} heads fit what single keys move only to {heads.ratio:.0e}")
-    for _ in range(PAIR_ROUNDS):
-        before = heads
+    for moved in MOVED:
         each = each_time(view, heads, way.lost)
         keys = [heads.k, *(read_keys(oracle, other, heads, each, rng) for other in references[1:])]
-        total = read_pairs(oracle, references, keys, heads.B, total)
-        old, view = view, at.within(total.outputs)
-        spaces = [view.carried(space, old) for space in heads.spaces]
-        rows, heads = find_heads(oracle, at, view, total, rows, way, spaces, wanted)
-        if heads.misfit > before.misfit / BETTER:
+        better = read_pairs(oracle, references, keys, heads.B, total, moved)
+        seen = at.within(better.outputs)
+        spaces = [seen.carried(space, view) for space in heads.spaces]
+        again, found = find_heads(oracle, at, seen, better, rows, way, spaces, wanted)
+        if not found.misfit < heads.misfit:
             break
+        rows, heads, total, view = again, found, better, seen
     return Found(references, total, way, heads, view)
 
 

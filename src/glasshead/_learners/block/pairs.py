@@ -14,23 +14,24 @@ from ..._linalg import norms, svd
 from ..._oracles import Oracle, single
 from .geometry import Reference, Total, with_copies
 
-MOVED = 2e-3  # of an answer: what a pair may move it by
-LONGEST = 0.3  # of the last token
+LONGEST, LONGEST_OF_MOVED = 0.3, 100.0  # keys, of the last token, and of that share of it
 ROUNDS = 2  # of answers to what is predicted
 
 
 def read_pairs(
-    oracle: Oracle, references: list[Reference], keys: list[np.ndarray], B: np.ndarray, total: Total
+    oracle: Oracle, references: list[Reference], keys: list[np.ndarray], B: np.ndarray, total: Total, moved: float
 ) -> Total:
-    """The same total with B made exact, where `keys` are those of the heads at each reference, and `B` their maps: six
-    answers for each dimension and reference."""
+    """The same total with B made more exact, where `keys` are those of the heads at each reference, and `B` their maps:
+    six answers for each dimension and reference. Pairs move answers by a share `moved`: the more, the less rounding
+    matters, and the more errors of the heads do."""
     d, visible = oracle.dim, total.visible
     views = [at.within(visible) for at in references]
     asked = []
     for at, view in zip(references, views, strict=True):
         left, s, _ = svd(view.seen(total.B), full=True)
         gains = np.concatenate([s, np.zeros(d - len(s))])
-        length = np.minimum(2 * MOVED * norms(at.answer) / np.maximum(gains, 1e-300), LONGEST * norms(at.token))
+        longest = min(LONGEST, LONGEST_OF_MOVED * moved) * norms(at.token)
+        length = np.minimum(2 * moved * norms(at.answer) / np.maximum(gains, 1e-300), longest)
         z = left.T * length[:, None]
         both = np.concatenate([z, -z])
         asked.append((z, both, np.asarray(oracle(with_copies(at.token, both[:, None], 1)))))

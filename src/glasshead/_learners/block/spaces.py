@@ -17,7 +17,6 @@ from ..._linalg import random_rotation, svd
 from ..._oracles import Oracle, single
 from .geometry import Reference, Total, View, with_copies
 
-CURVED = 8.0  # the length of z over that of ordinary tokens, over the fourth root of a rounding
 WIDTHS = np.geomspace(1e-8, 3e-2, 66)  # of a bunch, over the typical eigenvalue
 SMALLEST_BUNCH = 2  # equal eigenvalues: one alone could be any
 
@@ -74,7 +73,7 @@ def read_pencil(
 ) -> Pencil:
     """Eight answers for each dimension."""
     d, q, B = oracle.dim, at.token, total.B
-    length = size * CURVED * oracle.roundoff**0.25
+    length = size * oracle.roundoff**0.25
     frame, z = length * np.sqrt(d) * random_rotation(d, rng), length * rng.standard_normal(d)
 
     def form(Z: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ A key z beside so many copies of q has the weight `a_h = e^s / (copies + e^s)`, 
 answered like the token `q + sum_h a_h z B_h`, near q. In units of answers at q, rows of what z moved and of what it
 would move alone drop in rank by what one head owns (`rank_drop`): that gives directions `N_h` which no other head
 reaches, and the weights. Of each head's inputs `V_h` that shows all but the dimensions that are lost to what answers do
-not see; these come from two heads at a time, as one that are told from all others. Then `B_h = V_h (V^-1)_h B`.
+not see; these come from two heads at a time, as one that are told from all others. Then `B_h = V_h C_h` follows from rows and B.
 """
 
 from __future__ import annotations
@@ -119,15 +119,21 @@ def two_at_a_time(
     return [V[h] for h in range(H)]
 
 
-def value_maps(total: Total, V: list[np.ndarray]) -> np.ndarray:
-    """`B_h = V_h (V^-1)_h B`: what reaches no head's values completes V."""
+def value_maps(view: View, total: Total, rows: Rows, V: list[np.ndarray], weights: np.ndarray) -> np.ndarray:
+    """`B_h = V_h C_h (H, d, d)`, where the rows, and `sum_h V_h C_h = B`, say C.
+
+    The sum alone would do, but inputs of different heads may be all but dependent, and then the rows tell them apart.
+    They say nothing of outputs to which answers are blind: for these it is the sum alone.
+    """
     together = np.concatenate(V, axis=1)
-    if together.shape[1] < len(together):
-        mute = svd(total.B, full=True)[0][:, together.shape[1] :]
-        together = np.concatenate([together, mute], axis=1)
-    inverse = np.linalg.inv(together)
+    each = [weights[:, [h]] * (rows.z @ v) for h, v in enumerate(V)]
+    scale = (COPIES + 1) / norms(rows.z)[:, None]
+    features = np.concatenate([together, scale * np.concatenate(each, axis=1)])
+    seen = np.concatenate([view.seen(total.B), scale * view.seen(rows.moves)])
+    C = view.moves(np.linalg.lstsq(features, seen, rcond=None)[0])
+    C += np.linalg.lstsq(together, total.B @ view.blind.T, rcond=None)[0] @ view.blind
     ends = np.cumsum([v.shape[1] for v in V])
-    return np.stack([v @ (inverse[end - v.shape[1] : end] @ total.B) for v, end in zip(V, ends, strict=True)])
+    return np.stack([v @ C[end - v.shape[1] : end] for v, end in zip(V, ends, strict=True)])
 
 
 def find_weights(
@@ -168,7 +174,7 @@ def find_heads(
     """Heads from rows, once: tokens that are answered alike, value maps, weights, keys."""
     rows = find_moves(oracle, at, view, rows, wanted)
     V, spaces, weights, ratio = split_heads(view, total, rows, way, guesses)
-    B = value_maps(total, V)
+    B = value_maps(view, total, rows, V, weights)
     weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
     misfit = float(np.median(left) / np.median(norms(rows.answers - at.answer)))
     heads = Heads(B, V, keys_from(rows.z, weights, left), spaces, ratio, misfit)
