@@ -30,7 +30,8 @@ class Box:
 
     `inside` says whether a family of the library holds it ("family"), perhaps or in part ("either"), or not
     ("outside"); `needs` the level of `formats` that shows it; `signs` the family that reads it from yes and no, if one
-    does. `size` is the length of an ordinary token's entries.
+    does. `size` is the length of an ordinary token's entries. `clock` is what changes with every question, for a box
+    that drifts: it is judged as it stood after the last one, since nobody can know what it will be.
     """
 
     answer: Callable[[np.ndarray], Any]
@@ -46,6 +47,7 @@ class Box:
     promise: dict = field(default_factory=dict)
     arguments: dict = field(default_factory=dict)
     expect: Expect = "refuse"
+    clock: list | None = None
 
 
 @dataclass

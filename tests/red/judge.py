@@ -140,10 +140,14 @@ def stacked(parts: list[np.ndarray]) -> np.ndarray:
 
 def box_answers(box: Box, X: np.ndarray) -> np.ndarray:
     """The box's, NaN where it has none."""
+    now = None if box.clock is None else list(box.clock)
     try:
         y = np.array(box.answer(X.copy()), float)  # a copy: a box may use its array again
     except Exception:
         return np.full((len(X), 1), np.nan)
+    finally:
+        if box.clock is not None:
+            box.clock[:] = now
     return y.reshape(len(X), -1) if y.size and len(y) == len(X) else np.full((len(X), 1), np.nan)
 
 
@@ -182,7 +186,7 @@ def knows_nothing(box: Box, found: gh.Recovery) -> str:
         return ""
     largest = min((length(h.W) for h in heads_of(found.model) if getattr(h, "W", None) is not None), default=0.0)
     true = true_heads(box)
-    if true and any(length(h.W) == 0 for h in true):
+    if largest == 0 or any(length(h.W) == 0 for h in true):  # W may be so small that no answer tells it from 0
         noticed = 1 / box.dim / box.size**2  # a W of that norm moves scores of ordinary tokens by one
         return f"W = 0 within {found.bound:.2g}" if found.bound > noticed else ""
     return f"bound {found.bound:.2g}, |W| found {largest:.2g}" if found.bound > largest else ""

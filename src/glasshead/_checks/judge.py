@@ -44,6 +44,7 @@ SEEN = 2.0  # times the error of an answer: what W off by a tenth must change so
 SHRUNK = 4.0  # times the same, where a bound that a narrow format gives is far too large
 WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
+FEWEST = 8  # answers that bounds decide: a box that is another one on a third of all sequences would have shown
 MOST = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
 CONTRADICTED = 4.0  # the same, from which a promise is not
 SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence
@@ -72,6 +73,7 @@ def check_everywhere(
     evidence = next((found for each in compared if (found := each.evidence(law)) is not None), None)
     if evidence is not None:
         return learned, replace(check, evidence=evidence, checked=None)
+    refuse_undecided(learned, check, allowed)
     refuse_void(learned, check, groups)
     refuse_unseen(learned, check, groups, rng)
     if isinstance(learned, LearnedHead):
@@ -115,6 +117,13 @@ def refuse(say: str, learned: Learned, check: HeldOut) -> NoReturn:
     raise AccuracyUnreachable(f"{say}: the answers have too few digits for this box", replace(learned, check=check))
 
 
+def refuse_undecided(learned: Learned, check: HeldOut, allowed: np.ndarray) -> None:
+    """Refuses where bounds leave nearly all answers open: then next to nothing was compared."""
+    decided = int(np.isfinite(allowed).sum())
+    if decided < FEWEST <= len(allowed):
+        refuse(f"bounds leave all but {decided} of {len(allowed)} fresh answers open", learned, check)
+
+
 def as_seen(learned: LearnedHead, groups: list[Group]) -> LearnedHead:
     """The head with bounds as small as answers to suited tokens show its errors to be, if they are that much smaller.
     Bounds that follow from a format allow for the worst, and would excuse what is wrong for users'."""
@@ -128,10 +137,10 @@ def of_kind(groups: list[Group], name: str) -> Group:
 
 def refuse_void(learned: Learned, check: HeldOut, groups: list[Group]) -> None:
     """Refuses where answers are off by too large a share of their range for tokens of every size, or for any where no
-    bounds say what else to expect; or by too large a share of what attention does to them."""
+    bounds that follow from a promise say what else to expect; or by too large a share of what attention does to them."""
     several = [group for group in groups if group.kind.name != SINGLE]
     shares = [float(np.quantile(group.share, MOST)) for group in several]
-    share = (max if learned.bound is None else min)(shares, default=1.0)
+    share = (min if isinstance(learned, LearnedHead) else max)(shares, default=1.0)
     if share > VOID:
         refuse(f"answers are off by {share:.0%} of their range", learned, check)
     shares = [float(np.sqrt(np.mean(g.off**2) / np.mean(g.chosen**2))) for g in groups if np.any(g.chosen)]

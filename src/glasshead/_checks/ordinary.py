@@ -12,7 +12,7 @@ from .._learned import HeldOut, Learned
 from .._oracles import Oracle
 from .held_out import Compared
 
-ALONE = 7  # sequences of one token, which show errors of v
+ALONE, ALONE_LONG = 7, 3  # sequences of one token, which show errors of v; those as long as v was read with
 JUDGED_LENGTHS = 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64  # a sequence of each for the sizes of users, suited, and larger
 JUDGE_QUERIES = ALONE + 3 * len(JUDGED_LENGTHS)
 
@@ -35,15 +35,27 @@ class Kind(NamedTuple):
 
 
 def sequences(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> list[Kind]:
-    """Tokens of users' size, of the suited one, and larger ones; single tokens; all that the model predicts."""
+    """Tokens of users' size, of the suited one, and larger ones; single tokens; all that the model predicts.
+
+    Suited keys are some times as long and suited last tokens as much shorter, which leaves their scores as they are,
+    and some of the single tokens are longer: the box is judged where its parameters were read, too.
+    """
     count = len(JUDGED_LENGTHS)
     suited = np.resize(learned.suits(oracle.reach), count)
+    lever, alone_lever = learned.levers(oracle)
     larger = np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, count)
     kinds = {USERS: 2.0 ** rng.uniform(-1, 1, count), SUITED: suited, LARGER: larger}
     every = [Kind(name, drawn(oracle, JUDGED_LENGTHS, sizes, rng), sizes) for name, sizes in kinds.items()]
+    every[1] = Kind(SUITED, [levered(x, lever) for x in every[1].X], lever * suited)
     alone = 2.0 ** rng.uniform(-1, 1, ALONE)
+    alone[:ALONE_LONG] *= alone_lever
     every.append(Kind(SINGLE, drawn(oracle, (1,) * ALONE, alone, rng), alone))
     return [kept for kind in every if (kept := said(learned, kind)).X]
+
+
+def levered(x: np.ndarray, lever: float) -> np.ndarray:
+    """Keys that much longer, and a last token that much shorter."""
+    return np.concatenate([lever * x[:-1], x[-1:] / lever])
 
 
 def said(learned: Learned, kind: Kind) -> Kind:
@@ -78,8 +90,7 @@ class Group:
 
     `level` is how far off an answer may be by its promise and its format, `typical` how far off predictions are if the
     model is off by its bounds, `furthest` how far at most, and `chosen` how far attention moves them from what the
-    plain mean would give. `extent` is the range of answers to such sequences if their tokens
-    have size 1.
+    plain mean would give. `extent` is the range of answers to such sequences if their tokens have size 1.
     """
 
     kind: Kind
@@ -151,7 +162,8 @@ def read_groups(
     groups, start = [], 0
     for kind in kinds:
         part = slice(start, start := start + len(kind.X))
-        extent = float(np.ptp(got[part] / kind.sizes[:, None], axis=0).max())
+        moved = got[part] - np.median(got[part], axis=0)  # a bias is no part of the range
+        extent = float(np.ptp(moved / kind.sizes[:, None], axis=0).max())
         if kind.name == SINGLE:  # heads may cancel in single tokens
             extent = max(extent, groups[0].extent)
         none = np.zeros(len(kind.X))

@@ -101,6 +101,11 @@ class Learned:
         """The sizes of entries of tokens at which the model shows most of itself, one for each head if they differ."""
         return (1.0,)
 
+    def levers(self, oracle: Oracle) -> tuple[float, float]:
+        """How many times as long keys of these sizes should be, and last tokens shorter, for errors of scores to show
+        most; and how many times as long a single token, for those of values."""
+        return 1.0, 1.0
+
     def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list[Any]:
         """So many models as far from this one as its bounds leave open; or off by that share, if it has none."""
         return []
