@@ -32,7 +32,6 @@ SIGN_SEQUENCES = 4  # for each law: a coin passes one in 16 times
 SUM_LENGTHS = 1.0, 2.0**-10  # of tokens, over the usual one: at one of them scores may be too flat or too steep to tell
 SEEN_TIMES = 8.0  # times the error of an answer: less of a change is none
 
-
 TYPICAL = 8  # sequences whose answers say how large one typically is
 
 

@@ -2,8 +2,8 @@
 
 What all families share stands first: answers beside what was expected of them (laws end there too), sequences of 1 to
 64 tokens, the last of them asked twice, and one function that turns answers, predictions and what is allowed into a
-`HeldOut`. A family adds how long its tokens are and how far off
-its answers may be. One head, with or without a known network behind it, and heads in vector answers follow here.
+`HeldOut`. A family adds how long its tokens are and how far off its answers may be. One head, with or without a known
+network behind it, and heads in vector answers follow here.
 """
 
 from __future__ import annotations
@@ -187,8 +187,8 @@ LAYER_LOOSE = 4.0  # times the root of a rounding: a head found wrong is off by 
 
 def check_held_out_vector(oracle: Oracle, learned: LearnedVector, rng: np.random.Generator) -> HeldOut:
     """Fresh answers against the predictions, all outputs at once, for tokens that suit the largest W and key bias."""
-    W = max(head.W_norm for head in learned.heads)
-    key_bias = max(float(np.linalg.norm(head.key_bias)) for head in learned.heads)
+    W = max(head.W_norm for head in learned.model.heads)
+    key_bias = max(float(np.linalg.norm(head.key_bias)) for head in learned.model.heads)
     fresh = read_fresh(oracle, (min(suited_length(learned.model.dim, W, key_bias), oracle.reach),), rng)
     largest = float(np.abs(fresh.got).max()) or 1.0
     allowed = np.full(len(fresh.got), LAYER_LOOSE * float(np.sqrt(oracle.roundoff)) * largest)

@@ -19,34 +19,34 @@ from typing import NoReturn
 import numpy as np
 
 from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable
-from .._learned import MEASURED, HeldOut, Learned, LearnedFront, LearnedHead
+from .._learned import HeldOut, Learned
 from .._oracles import Oracle, Voting
 from .._recovery import Checked
 from .held_out import CHECKING, Compared
 from .ordinary import (
     NEIGHBOURS,
     OF_RANGE,
-    SINGLE,
+    SINGLES,
     SUITED,
     USERS,
     VOID,
-    Group,
+    Answered,
     apart,
     by_length,
-    drawn,
+    gaussian_sequences,
+    ordinary_sequences,
     read_groups,
-    sequences,
     with_doubts,
 )
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
-SHRUNK = 4.0  # times the same, where a bound that a narrow format gives is far too large
-WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers
+WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers: a bound that may be too small
+SHRUNK = 4.0  # times the same: where a narrow format gives a bound that is far too large
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
 FEWEST = 8  # answers that bounds decide: a box that is another one on a third of all sequences would have shown
-MOST = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
-CONTRADICTED = 4.0  # the same, from which a promise is not
+PROMISE_BROKEN = 4.0  # the same square, from which a promise is not believed
+NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
 SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence
 
 
@@ -56,18 +56,18 @@ def check_everywhere(
     """What is found, with bounds that hold, and what fresh queries say of it, after `JUDGE_QUERIES` more; for a head
     whose predictions ask the box, twice as many but for single tokens, which it says nothing about."""
     oracle.stage = CHECKING
-    refuse_empty(oracle, learned, held)
-    kinds = sequences(oracle, learned, rng)
+    refuse_unbounded(oracle, learned, held)
+    kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
         return learned, check_signs_everywhere(oracle, learned, held, [x for kind in kinds for x in kind.X], rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
     bounded = groups
-    if isinstance(learned, LearnedHead) and oracle.box.exact and oracle.box.narrow:
+    if learned.measurable and oracle.box.exact and oracle.box.narrow:
         seen = as_seen(learned, groups)
         groups = [with_doubts([g], seen, held, rng)[0] if g.kind.name == USERS else g for g in groups]
     compared = [group.compared for group in groups]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
-    residual = max((each.residual() for each in compared), default=0.0)
+    residual = max((group.compared.residual(group.largest) for group in groups), default=0.0)
     check = with_sequences(held, allowed[np.isfinite(allowed)], residual)
     law = ALSO_ELSEWHERE if oracle.exact and not oracle.narrow else EVERYWHERE
     evidence = next((found for each in compared if (found := each.evidence(law)) is not None), None)
@@ -76,9 +76,7 @@ def check_everywhere(
     refuse_undecided(learned, check, allowed)
     refuse_void(learned, check, groups)
     refuse_unseen(learned, check, groups, rng)
-    if isinstance(learned, LearnedHead):
-        return with_measured_bounds(oracle, learned, check, bounded)
-    return learned, check
+    return with_true_bounds(oracle, learned, check, bounded) if learned.measurable else (learned, check)
 
 
 A_FEW = 2, 3, 5, 8  # the lengths of a first look
@@ -86,7 +84,7 @@ A_FEW = 2, 3, 5, 8  # the lengths of a first look
 
 def check_a_few(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> bool:
     """Whether a few sequences of users' size are answered as predicted: a first look, for learners that can go on."""
-    X = drawn(oracle, A_FEW, np.ones(len(A_FEW)), rng)
+    X = gaussian_sequences(oracle, A_FEW, np.ones(len(A_FEW)), rng)
     got, want = by_length(oracle, X), by_length(learned.model, X)
     level = oracle.tolerance + (oracle.rtol + OF_RANGE) * np.abs(got).max()
     return bool(np.abs(got - want).max() <= level)
@@ -100,7 +98,7 @@ def with_sequences(held: HeldOut, allowed: np.ndarray, residual: float) -> HeldO
     return replace(held, residual=residual, words=words, compared=held.compared + count, checked=checked)
 
 
-def refuse_empty(oracle: Oracle, learned: Learned, held: HeldOut) -> None:
+def refuse_unbounded(oracle: Oracle, learned: Learned, held: HeldOut) -> None:
     """Refuses what knows nothing: a bound that is no smaller than W; for W = 0, one that would not notice a W that
     moves scores of ordinary tokens by one."""
     if learned.bound is None:
@@ -124,23 +122,22 @@ def refuse_undecided(learned: Learned, check: HeldOut, allowed: np.ndarray) -> N
         refuse(f"bounds leave all but {decided} of {len(allowed)} fresh answers open", learned, check)
 
 
-def as_seen(learned: LearnedHead, groups: list[Group]) -> LearnedHead:
-    """The head with bounds as small as answers to suited tokens show its errors to be, if they are that much smaller.
+def as_seen(learned: Learned, groups: list[Answered]) -> Learned:
+    """What was found, with bounds as small as answers to suited tokens show its errors to be, if these are smaller.
     Bounds that follow from a format allow for the worst, and would excuse what is wrong for users'."""
-    share = min(1.0, SHRUNK * float(np.sqrt(of_kind(groups, SUITED).worse)))
-    return replace(learned, bound=share * learned.bound, bound_key_bias=share * learned.bound_key_bias)
+    return learned.with_bounds_times(min(1.0, SHRUNK * float(np.sqrt(of_kind(groups, SUITED).worse))))
 
 
-def of_kind(groups: list[Group], name: str) -> Group:
+def of_kind(groups: list[Answered], name: str) -> Answered:
     return next(group for group in groups if group.kind.name == name)
 
 
-def refuse_void(learned: Learned, check: HeldOut, groups: list[Group]) -> None:
-    """Refuses where answers are off by too large a share of their range for tokens of every size, or for any where no
-    bounds that follow from a promise say what else to expect; or by too large a share of what attention does to them."""
-    several = [group for group in groups if group.kind.name != SINGLE]
-    shares = [float(np.quantile(group.share, MOST)) for group in several]
-    share = (min if isinstance(learned, LearnedHead) else max)(shares, default=1.0)
+def refuse_void(learned: Learned, check: HeldOut, groups: list[Answered]) -> None:
+    """Refuses where answers are off by too large a share of their range for tokens of every size, or of any where no
+    bounds that follow from a promise say what else to expect; or by too large a share of what attention does."""
+    several = [group for group in groups if group.kind.name != SINGLES]
+    shares = [float(np.quantile(group.share, NEARLY_ALL)) for group in several]
+    share = (min if learned.measurable else max)(shares, default=1.0)
     if share > VOID:
         refuse(f"answers are off by {share:.0%} of their range", learned, check)
     shares = [float(np.sqrt(np.mean(g.off**2) / np.mean(g.chosen**2))) for g in groups if np.any(g.chosen)]
@@ -148,7 +145,7 @@ def refuse_void(learned: Learned, check: HeldOut, groups: list[Group]) -> None:
         refuse(f"answers are off by {min(shares):.0%} of what attention does to them", learned, check)
 
 
-def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Group], rng: np.random.Generator) -> None:
+def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Answered], rng: np.random.Generator) -> None:
     """Refuses where a head's W, off by a tenth, would change no answer by more than these are off anyway."""
     X, want = [x for g in groups for x in g.X], np.concatenate([g.want for g in groups])
     error = np.concatenate([np.maximum(g.off, g.level) for g in groups])
@@ -157,46 +154,38 @@ def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Group], rng: np
             refuse(f"the W of one head, number {h + 1} of those found, shows in no answer", learned, check)
 
 
-def with_measured_bounds(
-    oracle: Oracle, learned: LearnedHead, check: HeldOut, groups: list[Group]
+def with_true_bounds(
+    oracle: Oracle, learned: Learned, check: HeldOut, groups: list[Answered]
 ) -> tuple[Learned, HeldOut]:
     """Bounds that are as wide as the answers show, where the box computes less accurately than its answers look. What
     follows from a promise is not widened: answers that contradict it are refused."""
-    suited, alone = of_kind(groups, SUITED), of_kind(groups, SINGLE)
+    suited, alone = of_kind(groups, SUITED), of_kind(groups, SINGLES)
     worst = max((suited, alone), key=lambda group: group.worse)
     if not oracle.exact:
-        broken = worst.worse > CONTRADICTED
+        broken = worst.worse > PROMISE_BROKEN
         compared = Compared(worst.X, worst.got, worst.want, worst.expected)
         return learned, replace(check, evidence=compared.evidence(EVERYWHERE), checked=None) if broken else check
     if worst.worse <= HALF_AS_FAR:
         return learned, check
     of_W, of_v = (max(1.0, WIDENED * float(np.sqrt(group.worse))) for group in (suited, alone))
-    return replace(
-        learned,
-        bound=of_W * learned.bound,
-        bound_key_bias=of_W * learned.bound_key_bias,
-        bound_v=of_v * learned.bound_v,
-        bound_bias=of_v * learned.bound_bias,
-        confidence=min(learned.confidence, MEASURED),
-        caveat=f"{learned.caveat}; the box computes less accurately than its answers look, so its bounds are measured",
-    ), check
+    return learned.with_bounds_measured(of_W, of_v), check
 
 
 def check_signs_everywhere(
     oracle: Oracle, learned: Learned, held: HeldOut, X: list[np.ndarray], rng: np.random.Generator
 ) -> HeldOut:
-    """Yes or no, where the model and its neighbours say the same and are not close to changing it."""
+    """Yes or no, where the model and its neighbours say the same and are not close to changing it; everywhere, for a
+    head that predicts no values but what the box says of shorter sequences."""
     if not X:
         return held
     sure = Voting(oracle) if oracle.flips > 0 else oracle
     got = by_length(sure, X)[:, 0].astype(bool)
     want = by_length(learned.model, X)[:, 0]
-    if isinstance(learned, LearnedFront):
-        missed, allowed = got != want.astype(bool), SIDES_MISSED
-    else:
-        around = [by_length(model, X)[:, 0] for model in learned.neighbours(0.0, NEIGHBOURS, rng)]
-        decided = (np.abs(want) > OF_RANGE * np.ptp(want)) & ((np.array(around) > 0) == (want > 0)).all(axis=0)
-        missed, allowed = decided & (got != (want > 0)), 0
+    missed, allowed = got != (want > 0), SIDES_MISSED
+    if want.dtype != bool:
+        around = np.array([by_length(model, X)[:, 0] for model in learned.neighbours(0.0, NEIGHBOURS, rng)])
+        decided = (np.abs(want) > OF_RANGE * np.ptp(want)) & ((around > 0) == (want > 0)).all(axis=0)
+        missed, allowed = missed & decided, 0
     check = with_sequences(held, np.zeros(len(X)), 0.0)
     if missed.sum() <= allowed:
         return check

@@ -23,18 +23,18 @@ NEIGHBOURS = 6  # models as far from the found one as bounds leave open
 NEIGHBOUR_TIMES = 3.0  # times how far their answers typically are from its own
 WORSE_THAN_RESIDUAL = 4.0  # times that of the held-out check: about what W is off by, of its norm, at most
 
-USERS, SUITED, LARGER, SINGLE = "users", "suited", "larger", "single"  # whose sizes tokens have; or they are alone
+USERS, SUITED, LARGER, SINGLES = "users", "suited", "larger", "single"  # whose sizes tokens have; or they are alone
 
 
-class Kind(NamedTuple):
-    """Sequences of one kind, and the sizes of their tokens."""
+class Sequences(NamedTuple):
+    """Some of one kind, and the sizes of their tokens."""
 
     name: str
     X: list[np.ndarray]
     sizes: np.ndarray
 
 
-def sequences(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> list[Kind]:
+def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> list[Sequences]:
     """Tokens of users' size, of the suited one, and larger ones; single tokens; all that the model predicts.
 
     Suited keys are some times as long and suited last tokens as much shorter, which leaves their scores as they are,
@@ -45,11 +45,13 @@ def sequences(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> lis
     lever, alone_lever = learned.levers(oracle)
     larger = np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, count)
     kinds = {USERS: 2.0 ** rng.uniform(-1, 1, count), SUITED: suited, LARGER: larger}
-    every = [Kind(name, drawn(oracle, JUDGED_LENGTHS, sizes, rng), sizes) for name, sizes in kinds.items()]
-    every[1] = Kind(SUITED, [levered(x, lever) for x in every[1].X], lever * suited)
+    every = [
+        Sequences(name, gaussian_sequences(oracle, JUDGED_LENGTHS, sizes, rng), sizes) for name, sizes in kinds.items()
+    ]
+    every[1] = Sequences(SUITED, [levered(x, lever) for x in every[1].X], lever * suited)
     alone = 2.0 ** rng.uniform(-1, 1, ALONE)
     alone[:ALONE_LONG] *= alone_lever
-    every.append(Kind(SINGLE, drawn(oracle, (1,) * ALONE, alone, rng), alone))
+    every.append(Sequences(SINGLES, gaussian_sequences(oracle, (1,) * ALONE, alone, rng), alone))
     return [kept for kind in every if (kept := said(learned, kind)).X]
 
 
@@ -58,13 +60,15 @@ def levered(x: np.ndarray, lever: float) -> np.ndarray:
     return np.concatenate([lever * x[:-1], x[-1:] / lever])
 
 
-def said(learned: Learned, kind: Kind) -> Kind:
+def said(learned: Learned, kind: Sequences) -> Sequences:
     """Those of a kind that the model predicts."""
     which = [i for i, x in enumerate(kind.X) if learned.says(x)]
-    return Kind(kind.name, [kind.X[i] for i in which], kind.sizes[which])
+    return Sequences(kind.name, [kind.X[i] for i in which], kind.sizes[which])
 
 
-def drawn(oracle: Oracle, lengths: Sequence[int], sizes: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+def gaussian_sequences(
+    oracle: Oracle, lengths: Sequence[int], sizes: np.ndarray, rng: np.random.Generator
+) -> list[np.ndarray]:
     """One sequence of each length, of Gaussian tokens with entries of that size, none longer than can be sent."""
     X = []
     for length, size in zip(lengths, sizes, strict=True):
@@ -85,21 +89,23 @@ def by_length(function: Callable, X: Sequence[np.ndarray]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Group:
+class Answered:
     """Sequences of one kind, what the box answered and what the model predicts, as `(B, k)`.
 
     `level` is how far off an answer may be by its promise and its format, `typical` how far off predictions are if the
     model is off by its bounds, `furthest` how far at most, and `chosen` how far attention moves them from what the
-    plain mean would give. `extent` is the range of answers to such sequences if their tokens have size 1.
+    plain mean would give. `largest` is the largest answer, and `extent` their range if tokens have size 1; single
+    tokens, in which heads may cancel, are measured by those of users' size where these are larger.
     """
 
-    kind: Kind
+    kind: Sequences
     got: np.ndarray
     want: np.ndarray
     level: np.ndarray
     typical: np.ndarray
     furthest: np.ndarray
     chosen: np.ndarray
+    largest: float
     extent: float
 
     @property
@@ -147,8 +153,8 @@ class Group:
 
 
 def read_groups(
-    oracle: Oracle, learned: Learned, held: HeldOut, kinds: list[Kind], rng: np.random.Generator
-) -> list[Group]:
+    oracle: Oracle, learned: Learned, held: HeldOut, kinds: list[Sequences], rng: np.random.Generator
+) -> list[Answered]:
     """All sequences of a length are asked at once."""
     everything = [x for kind in kinds for x in kind.X]
     if not everything:
@@ -162,21 +168,22 @@ def read_groups(
     groups, start = [], 0
     for kind in kinds:
         part = slice(start, start := start + len(kind.X))
+        largest = float(np.abs(got[part]).max())
         moved = got[part] - np.median(got[part], axis=0)  # a bias is no part of the range
         extent = float(np.ptp(moved / kind.sizes[:, None], axis=0).max())
-        if kind.name == SINGLE:  # heads may cancel in single tokens
-            extent = max(extent, groups[0].extent)
+        if kind.name == SINGLES:
+            largest, extent = max(largest, groups[0].largest), max(extent, groups[0].extent)
         none = np.zeros(len(kind.X))
-        groups.append(Group(kind, got[part], want[part], level[part], none, none, chosen[part], extent))
+        groups.append(Answered(kind, got[part], want[part], level[part], none, none, chosen[part], largest, extent))
     return with_doubts(groups, learned, held, rng)
 
 
-def with_doubts(groups: list[Group], learned: Learned, held: HeldOut, rng: np.random.Generator) -> list[Group]:
+def with_doubts(groups: list[Answered], learned: Learned, held: HeldOut, rng: np.random.Generator) -> list[Answered]:
     """How far the predictions of neighbours are from the model's, typically and at most. It asks nothing."""
     share = min(VOID, WORSE_THAN_RESIDUAL * (held.residual or 0.0))
     neighbours = learned.neighbours(share, NEIGHBOURS, rng)
 
-    def with_doubt(group: Group) -> Group:
+    def with_doubt(group: Answered) -> Answered:
         around = [apart(model, group.X, group.want) for model in neighbours] or [np.zeros(len(group.X))]
         others = learned.doubt(group.X, group.want)
         typical, furthest = np.sqrt(np.mean(np.square(around), axis=0)), np.max(around, axis=0)

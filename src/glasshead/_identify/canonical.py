@@ -31,11 +31,7 @@ class HeadSum:
 def as_head_sum(model) -> HeadSum:
     check_model(model)
     bias = np.atleast_1d(np.asarray(model.bias, np.float64))
-    return HeadSum(model.dim, [with_value_columns(head) for head in heads_of_model(model)], bias)
-
-
-def heads_of_model(model) -> tuple[Attention, ...]:
-    return model.heads if isinstance(model, MultiHead) else (model,)
+    return HeadSum(model.dim, [with_value_columns(head) for head in model.heads], bias)
 
 
 def check_model(model) -> None:
@@ -100,7 +96,7 @@ def canonical(model: Attention | MultiHead, *, tol: float = DEFAULT_TOL) -> Mult
     one head with `W = 0` and `v = 0`.
     """
     form = canonical_sum(as_head_sum(model), tol)
-    shape = heads_of_model(model)[0].v.shape[1:]
+    shape = model.heads[0].v.shape[1:]
     heads = form.heads or list(form.model.heads)
     return MultiHead([reshaped(head, shape, model.dtype) for head in heads], bias=form.bias.reshape(shape))
 

@@ -18,7 +18,6 @@ from .canonical import (
     check_model,
     clusters,
     comparable,
-    heads_of_model,
     length,
     louder,
     merged,
@@ -80,7 +79,7 @@ def witness(model: Attention | MultiHead, seed: int = 0) -> Attention | MultiHea
     the parameters are unique up to the order of the heads, which does not count as a difference: `ValueError`.
     """
     check_model(model)
-    heads, rng = list(heads_of_model(model)), np.random.default_rng(seed)
+    heads, rng = list(model.heads), np.random.default_rng(seed)
     changed = other_scores(heads, rng) or other_values(heads, rng)
     if changed is None:
         raise ValueError(

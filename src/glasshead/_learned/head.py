@@ -11,8 +11,7 @@ import numpy as np
 from .._limits import BITS
 from .._models import Attention
 from .._oracles import Oracle
-from .learned import Predicting, free_parameters
-from .neighbours import gaussian_like, head_length, with_scores_off
+from .learned import MEASURED, Predicting, free_parameters, gaussian_like, head_length, typical_score_error
 
 ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
 OPEN_TIMES, OPEN_SCORE = 3.0, 0.5  # times the typical error of a score, and one that settles nothing
@@ -32,6 +31,7 @@ class LearnedHead(Predicting):
     """
 
     checked_by = "_checks:check_held_out"
+    measurable = True
 
     model: Attention
     rank: int
@@ -72,7 +72,7 @@ class LearnedHead(Predicting):
 
     def neighbour(self, rng: np.random.Generator) -> Attention:
         """A head as far from this one as all of its bounds leave open, in a random direction."""
-        near = with_scores_off(self.model, lambda head: self.bound, lambda head: self.bound_key_bias, rng)
+        near = self.with_scores_off(lambda head: self.bound, lambda head: self.bound_key_bias, rng)
         v, bias = near.v, np.asarray(near.bias)
         v, bias = v + gaussian_like(v, self.bound_v, rng), bias + gaussian_like(bias, self.bound_bias, rng)
         return Attention(near.W, v=v, key_bias=near.key_bias, bias=bias)
@@ -82,13 +82,16 @@ class LearnedHead(Predicting):
 
     def doubt(self, X: Sequence[np.ndarray], want: np.ndarray) -> np.ndarray:
         """No end where bounds leave scores open by so much that another token may win, which neighbours may miss."""
-        d = self.model.dim
+        errors = np.array([typical_score_error(x, self.bound, self.bound_key_bias) for x in X])
+        return np.where(OPEN_TIMES * errors > OPEN_SCORE, np.inf, 0.0)
 
-        def score(x: np.ndarray) -> float:
-            norms = np.linalg.norm(x, axis=1)
-            return OPEN_TIMES * float(norms.max() * (self.bound * norms[-1] / d + self.bound_key_bias / np.sqrt(d)))
+    def with_bounds_times(self, of_W: float, of_v: float = 1.0) -> LearnedHead:
+        scores = {"bound": of_W * self.bound, "bound_key_bias": of_W * self.bound_key_bias}
+        return replace(self, **scores, bound_v=of_v * self.bound_v, bound_bias=of_v * self.bound_bias)
 
-        return np.array([np.inf if len(x) > 1 and score(x) > OPEN_SCORE else 0.0 for x in X])
+    def with_bounds_measured(self, of_W: float, of_v: float) -> LearnedHead:
+        caveat = f"{self.caveat}; the box computes less accurately than its answers look, so its bounds are measured"
+        return replace(self.with_bounds_times(of_W, of_v), confidence=min(self.confidence, MEASURED), caveat=caveat)
 
     def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
         """How far the box's answers to `X (B, N, d)` may lie from the model's if the box is the head it was taken for.

@@ -12,7 +12,7 @@ from .._models import Attention, FrontHead, MultiHead, Transformer
 from .._oracles import Oracle
 from .._relu import ReluNetwork
 from .._types import Float
-from .learned import UNCHECKED, Attending, HeldOut, Learned, Predicting, free_parameters
+from .learned import UNCHECKED, Attending, HeldOut, Learned, Predicting, free_parameters, typical_score_error
 
 # The share of a key bias outside the columns of W that is none: heads whose answers differ by more are refused. It
 # decides how many parameters are counted, nothing else.
@@ -42,19 +42,15 @@ class LearnedHeads(Attending):
     confidence: None = None
 
     @property
-    def heads(self) -> tuple[Attention, ...]:
-        return self.model.heads if isinstance(self.model, MultiHead) else (self.model,)
-
-    @property
     def key_bias_in_W(self) -> tuple[bool, ...]:
         """For each head, whether its key bias lies in the column space of its W."""
-        return tuple(in_columns(head, rank) for head, rank in zip(self.heads, self.rank, strict=True))
+        return tuple(in_columns(head, rank) for head, rank in zip(self.model.heads, self.rank, strict=True))
 
     @property
     def limit(self) -> int:
         """The free parameters of all heads over the numbers per answer: no learner can do with fewer queries."""
         values = self.value_rank or (None,) * len(self.rank)
-        each = zip(self.heads, self.rank, values, self.key_bias_in_W, strict=True)
+        each = zip(self.model.heads, self.rank, values, self.key_bias_in_W, strict=True)
         parameters = sum(free_parameters(head, r, s, key_bias_in_W=inside) for head, r, s, inside in each)
         outputs = np.size(self.model.bias)
         return -(-(parameters + outputs * bool(np.any(self.model.bias))) // outputs)
@@ -140,10 +136,8 @@ class LearnedTransformer(Predicting):
 
     def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
         """How far off fresh answers may be: so much of all that the network adds up that it is no rounding."""
-        terms = np.abs(X @ self.model.A) @ np.abs(self.model.w)
-        size = terms.max(axis=1) + np.abs(self.model.w) @ np.abs(self.model.b) + abs(float(self.model.c))
         loose = max(oracle.roundoff**LOOSE, 100 * (self.network.residual or 0.0))
-        return (loose + oracle.rtol) * size + oracle.tolerance
+        return (loose + oracle.rtol) * self.model.largest_term(X) + oracle.tolerance
 
     @property
     def limit(self) -> int:
@@ -185,13 +179,9 @@ class LearnedFront(Learned):
 
     def doubt(self, X: Sequence[np.ndarray], want: np.ndarray) -> np.ndarray:
         """As much of the range of answers as scores are typically off by, and the noise."""
-        d = self.model.dim
-
-        def score(x: np.ndarray) -> float:
-            norms = np.linalg.norm(self.model.seen(x), axis=1)
-            return float(norms.max() * (norms[-1] * self.bound / d + self.bound_key_bias / np.sqrt(d)))
-
-        return np.array([min(1.0, score(x)) for x in X]) * float(np.ptp(want, axis=0).max()) + self.noise
+        seen = map(self.model.seen, X)
+        errors = np.array([typical_score_error(x, self.bound, self.bound_key_bias) for x in seen])
+        return np.minimum(1.0, errors) * float(np.ptp(want, axis=0).max()) + self.noise
 
     @property
     def limit(self) -> int:

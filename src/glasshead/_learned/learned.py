@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._errors import Evidence
-from .._models import Attention, Model, Transformer
+from .._models import Attention, Model, MultiHead, Transformer
 from .._oracles import Oracle
 from .._recovery import Checked, Recovery
-from .neighbours import (
-    flattened,
-    head_length,
-    heads_of,
-    largest_term,
-    with_one_off,
-    with_share_off,
-)
 
 # A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
 # confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
@@ -84,6 +76,7 @@ class Learned:
     needed: str = ""
 
     checked_by: ClassVar[str] = ""  # the check of such a result, as `_families` names functions
+    measurable: ClassVar[bool] = False  # whether its bounds can be measured on ordinary sequences
 
     @property
     def limit(self) -> int:
@@ -131,6 +124,14 @@ class Learned:
         """How far off predictions typically are, beside what neighbours say."""
         return 0.0
 
+    def with_bounds_times(self, of_W: float, of_v: float = 1.0) -> Learned:
+        """The same with its bounds, if these can be measured, times so much."""
+        return self
+
+    def with_bounds_measured(self, of_W: float, of_v: float) -> Learned:
+        """The same with bounds times so much, which follow from no promise any more but from what was seen."""
+        return self
+
     def through(self, oracle: Oracle) -> Oracle:
         """The oracle to check the model with: the box itself, unless noise has to be made a promise first."""
         return oracle
@@ -160,28 +161,80 @@ class Learned:
         )
 
 
+def typical_score_error(tokens: np.ndarray, of_W: float, of_key_bias: float) -> float:
+    """How far off the scores of a sequence typically are where W and the key bias are off by so much; that of a token
+    alone decides nothing."""
+    if len(tokens) == 1:
+        return 0.0
+    norms, d = np.linalg.norm(tokens, axis=1), tokens.shape[1]
+    return float(norms.max() * (of_W * norms[-1] / d + of_key_bias / np.sqrt(d)))
+
+
+def suited_length(dim: int, W: float, key_bias: float) -> float:
+    """The token length at which scores differ by a few units, so that the softmax is neither flat nor saturated.
+
+    It solves `W size^2 + key_bias size = 2` in what Gaussian tokens over `2 sqrt(d)` see of either.
+    """
+    half = 2 * np.sqrt(dim)
+    quadratic, linear = W / half**2, key_bias / half
+    return float(4 / (linear + np.sqrt(linear**2 + 8 * quadratic)) if linear + quadratic > 0 else half)
+
+
+def head_length(head: Any) -> float:
+    """The token length suited to one head."""
+    return suited_length(head.dim, head.W_norm, float(np.linalg.norm(head.key_bias)))
+
+
+def gaussian_like(x: np.ndarray, norm: float, rng: np.random.Generator) -> np.ndarray:
+    """Of that shape, and of about that norm."""
+    return np.asarray(norm / np.sqrt(x.size) * rng.standard_normal(x.shape))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Attending(Learned):
     """A model with heads in it, whose scores can be moved."""
 
+    model: Attention | MultiHead | Transformer
+
     def suits(self, reach: float) -> tuple[float, ...]:
         """Where the scores of a head differ by a few units."""
         half = 2 * float(np.sqrt(self.model.dim))
-        return tuple(min(head_length(head), reach) / half for head in heads_of(self.model))
+        return tuple(min(head_length(head), reach) / half for head in self.model.heads)
+
+    def with_scores_off(
+        self, of_W: Callable[[Any], float], of_key_bias: Callable[[Any], float], rng: np.random.Generator
+    ) -> Any:
+        """The model with the W and the key bias of each head off by so much, in a random direction."""
+
+        def off(head: Any) -> tuple[np.ndarray, np.ndarray]:
+            W, key_bias = head.W, head.key_bias
+            return W + gaussian_like(W, of_W(head), rng), key_bias + gaussian_like(key_bias, of_key_bias(head), rng)
+
+        return self.model.with_scores(*map(off, self.model.heads))
 
     def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list[Any]:
-        return [with_share_off(self.model, share, rng) for _ in range(count)]
+        def of_W(head: Any) -> float:
+            return share * head.W_norm
+
+        def of_key_bias(head: Any) -> float:
+            return share * float(np.linalg.norm(head.key_bias))
+
+        return [self.with_scores_off(of_W, of_key_bias, rng) for _ in range(count)]
 
     def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:
-        heads = heads_of(self.model)
-        return [with_one_off(self.model, h, share, rng) for h, head in enumerate(heads) if head.W_norm > 0]
+        def with_one_off(one: Any) -> Any:
+            moved = [h.W + gaussian_like(h.W, share * h.W_norm * (h is one), rng) for h in self.model.heads]
+            return self.model.with_scores(*((W, h.key_bias) for W, h in zip(moved, self.model.heads, strict=True)))
+
+        return [with_one_off(head) for head in self.model.heads if head.W_norm > 0]
 
     @property
     def flat(self) -> Any:
-        return flattened(self.model)
+        """The model with attention that prefers no token."""
+        return self.model.with_scores(*((np.zeros_like(h.W), np.zeros_like(h.key_bias)) for h in self.model.heads))
 
     def largest_term(self, x: np.ndarray) -> float:
-        return largest_term(self.model, x)
+        return float(self.model.largest_term(x))
 
 
 @dataclass(frozen=True, kw_only=True)

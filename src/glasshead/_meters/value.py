@@ -23,7 +23,6 @@ from .reading import TARGET_LOGIT, Interval, Values, logit, read_logits
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 GOOD_ENOUGH = 0.8, 1.15
 
-
 RATIO = 2.0**12  # rho / kappa where nothing asks for more: kappa b.v is then no rounding problem
 HEADROOM = 2.0**8  # how far the signal should stand above the bias it is read against
 

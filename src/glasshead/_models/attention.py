@@ -5,6 +5,7 @@ W is kept as it was given, whole or as two factors `K^T Q` from projections, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,9 +14,11 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 from .._linalg import factored_svd, numerical_rank
 from .._types import ArrayLike, DTypeLike, Float
 from .._validate import as_real, check_shape
+from .export import Exported, Scored
 
 Kind = TypeVar("Kind", bound="Head")
 Factors = tuple[np.ndarray, np.ndarray]
+Scoring = tuple[np.ndarray, np.ndarray]  # W and a key bias
 
 
 class Head:
@@ -40,6 +43,11 @@ class Head:
         if key_bias is not None:
             self._key_bias = as_real(key_bias, "key_bias").astype(dtype, copy=False)
             check_shape(self._key_bias.shape == (self.dim,), f"key_bias of shape ({self.dim},)", self._key_bias.shape)
+
+    @property
+    def heads(self: Kind) -> tuple[Kind, ...]:
+        """Itself, as a sum of heads has several."""
+        return (self,)
 
     @property
     def dim(self) -> int:
@@ -157,7 +165,7 @@ def check_size(dim: int, rank: int | None) -> None:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
 
 
-class Attention(Head):
+class Attention(Head, Exported):
     """A single softmax attention head, `softmax_i(x_i . (W x_N + key_bias))^T (X v) + bias`.
 
     >>> import glasshead as gh
@@ -227,6 +235,19 @@ class Attention(Head):
         weights, values = self.weights(batch), batch @ self.v
         answers = np.einsum("bn,bn...->b...", weights, values) + self.bias
         return answers[0] if single else answers
+
+    def with_scores(self, scoring: Scoring) -> Attention:
+        """This head with another W and key bias."""
+        W, key_bias = scoring
+        return Attention(W, v=self.v, key_bias=key_bias, bias=self.bias)
+
+    def largest_term(self, X: Float[np.ndarray, "*B N d"]) -> Float[np.ndarray, "*B"]:
+        """The largest number that the answer to each sequence is made of."""
+        values = (X @ self.v).reshape(*X.shape[:-1], -1)
+        return np.asarray(np.abs(values).max(axis=(-2, -1)) + np.abs(self.bias).max())
+
+    def _layer(self) -> tuple[Sequence[Scored], ArrayLike | None]:
+        return (self,), self.bias
 
     def tensors(self) -> dict[str, np.ndarray]:
         return self.score_tensors() | {"v": self.v, "bias": np.asarray(self.bias)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,14 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
-from .attention import Attention, stripped_of_bias, with_values
+from .attention import Attention, Scoring, stripped_of_bias, with_values
+from .export import Exported, Scored
 from .projections import heads_of, projections_of, read_out
 
 NUMBERS_AT_ONCE = 2**20  # numbers held at once per array: a few of them fit in the cache
 
 
-class MultiHead:
+class MultiHead(Exported):
     """The sum of its heads, each a `gh.Attention`, and one bias.
 
     >>> import glasshead as gh
@@ -120,8 +121,28 @@ class MultiHead:
     def _answers(self, batch: np.ndarray) -> np.ndarray:
         return self._stacked.read(batch, self.weights(batch)) + self.bias
 
+    def with_scores(self, *scoring: Scoring) -> MultiHead:
+        """The sum of these heads, each with another W and key bias."""
+        heads = [head.with_scores(other) for head, other in zip(self.heads, scoring, strict=True)]
+        return MultiHead(heads, bias=self.bias)
+
+    def largest_term(self, X: Float[np.ndarray, "*B N d"]) -> Float[np.ndarray, "*B"]:
+        """The largest numbers that the answer to each sequence is made of, one of each head, added up."""
+        return np.asarray(sum(head.largest_term(X) for head in self.heads) + np.abs(self.bias).max())
+
+    def factor(self, rank: int | None = None) -> tuple[Float[np.ndarray, "H r d"], Float[np.ndarray, "H r d"]]:
+        """`Q, K (H, rank, d)` with `K_h^T Q_h = W_h` for every head h, each pair balanced as in `Attention.factor`.
+
+        `rank=None` takes the largest rank of all heads; a head of a lower rank gets rows of zeros.
+        """
+        parts = [head.factor(rank) for head in self.heads]
+        return stack([Q for Q, _ in parts]), stack([K for _, K in parts])
+
     def numpy(self) -> MultiHead:
         return self
+
+    def _layer(self) -> tuple[Sequence[Scored], ArrayLike | None]:
+        return self.heads, self.bias
 
     def tensors(self) -> dict[str, np.ndarray]:
         parameters = [head.score_tensors() | {"v": head.v} for head in self.heads]

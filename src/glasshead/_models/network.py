@@ -54,7 +54,7 @@ class Network:
     def gradient(self, x: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
         return self.A @ (self.w * (x @ self.A + self.b > 0))
 
-    def terms(self, x: Float[np.ndarray, "B d"]) -> Float[np.ndarray, " B"]:
+    def terms(self, x: Float[np.ndarray, "*B d"]) -> Float[np.ndarray, "*B"]:
         """The sum of what the network adds up at x, sizes only."""
         return np.abs(x @ self.A) @ np.abs(self.w)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
-from .attention import Factors, Head, check_size, random_scores, scores_from
+from .attention import Factors, Head, Scoring, check_size, random_scores, scores_from
 from .network import Network
 
 
@@ -107,6 +107,16 @@ class Transformer(Head):
         batch, single = self.batched(X)
         answers = self.network(np.einsum("bn,bnd->bd", self.weights(batch), batch))
         return answers[0] if single else answers
+
+    def with_scores(self, scoring: Scoring) -> Transformer:
+        """The same network behind a head with another W and key bias."""
+        W, key_bias = scoring
+        return Transformer(W, A=self.A, w=self.w, b=self.b, c=self.c, key_bias=key_bias)
+
+    def largest_term(self, X: Float[np.ndarray, "*B N d"]) -> Float[np.ndarray, "*B"]:
+        """The largest number that the answer to each sequence is made of: all that the network adds up, sizes only."""
+        largest = self.network.terms(X).max(axis=-1)
+        return np.asarray(largest + np.abs(self.w) @ np.abs(self.b) + abs(float(self.c)))
 
     def tensors(self) -> dict[str, np.ndarray]:
         return self.score_tensors() | {"A": self.A, "w": self.w, "b": self.b, "c": np.asarray(self.c)}

@@ -18,7 +18,6 @@ Answering = Callable[[np.ndarray], ArrayLike]  # what a box is to a user: (B, N,
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 
-
 FORMAT_BITS = 8, 11, 24, 53  # significant ones: bfloat16, float16, float32, float64
 BY_CHANCE = 2  # numbers of a format may all happen to have so many zeros in the end
 FEW_BITS = 6  # fewer than these are no format, but labels, or what is left of sums that cancel

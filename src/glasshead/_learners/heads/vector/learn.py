@@ -243,7 +243,7 @@ def accurate_scores(found: LearnedVector, accuracy: float | None) -> LearnedVect
             f"{REFUSED_ERROR:g} is no recovery: the box's numbers have too few digits for how its heads overlap",
             found,
         )
-    reached = found.error * max(head.W_norm for head in found.heads)
+    reached = found.error * max(head.W_norm for head in found.model.heads)
     if accuracy is not None and reached > accuracy:
         raise AccuracyUnreachable(
             f"asked for ||W_hat - W||_F <= {accuracy:.3g}, fresh queries show {reached:.3g}", found
