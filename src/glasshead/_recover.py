@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import JUDGE_QUERIES, QUERIES, SIGN_QUERIES, check_everywhere
+from ._checks import JUDGE_QUERIES, ODDS_QUERIES, QUERIES, SIGN_QUERIES, check_everywhere
 from ._errors import (
     AccuracyUnreachable,
     BudgetExceeded,
@@ -35,7 +35,7 @@ from ._recovery import Recovery
 from ._types import no_type_check
 from ._validate import positive, whole
 
-CHECKS = {"value": QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES}
+CHECKS = {"value": QUERIES + ODDS_QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES}
 
 
 def check_arguments(

@@ -2,7 +2,7 @@
 
 Wrong is a result that was returned, and a bound that was given is broken; or more than 5% of the answers to 1,000 fresh
 sequences of 1 to 64 tokens miss by more than ten times its `residual` and 1% of their range; or the number of heads is
-not the box's, and no canonical form explains it. Empty is one that knows nothing: a bound above the norm of what was
+not the box's, and neither a canonical form explains it nor that the others hardly show. Empty is one that knows nothing: a bound above the norm of what was
 found, or a residual of more than a twentieth, one half where there is a bound.
 """
 
@@ -22,6 +22,7 @@ OF_RANGE = 0.01
 TIMES_RESIDUAL = 10.0
 # Ten times the first is half of all there is. Where a bound says how well W is known, a near tie may go either way.
 MOST_RESIDUAL, MOST_BOUNDED = 0.05, 0.5
+FAINT = 8.0  # times the error of an answer: it takes dozens of answers to tell less from rounding
 CANONICAL = (1e-9, 1e-6, 1e-4)  # how alike heads are that may have come out as one
 ROUNDED = 64 * 2.0**-52  # of a norm: what comparing two matrices may itself be off by
 
@@ -50,7 +51,11 @@ def ordinary(dim: int, rng: np.random.Generator, *, each: int = 16, size: float 
 def judge(box: Box, found: gh.Recovery, seed: int) -> Verdict:
     numbers: dict = {}
     with np.errstate(all="ignore"):
-        why = bounds_broken(box, found, numbers) or heads_unexplained(box, found) or misses(box, found, seed, numbers)
+        why = (
+            bounds_broken(box, found, numbers)
+            or heads_unexplained(box, found, seed)
+            or misses(box, found, seed, numbers)
+        )
         return Verdict(why, knows_nothing(box, found), numbers)
 
 
@@ -109,7 +114,19 @@ def bounds_broken(box: Box, found: gh.Recovery, numbers: dict) -> str:
     return f"bound broken, confidence {found.confidence:g}: {'; '.join(broken)}" if broken else ""
 
 
-def heads_unexplained(box: Box, found: gh.Recovery) -> str:
+def visible(box: Box, seed: int) -> int:
+    """How many heads show: not those without which hardly an answer would change by more than a few times its error,
+    by what is promised of it and by rounding."""
+    heads = sorted(true_heads(box), key=lambda h: -length(h.v))
+    X = ordinary(box.dim, np.random.default_rng([seed, 32]), each=4, size=box.size, longest=box.promise.get("max_norm"))
+    parts = np.array([np.concatenate([answers(h, x) for x in X]) for h in heads])
+    terms = np.concatenate([sum(np.abs(x @ h.v).reshape(len(x), -1).max(axis=1) for h in heads) for x in X])
+    error = box.promise.get("tolerance", 0.0) + max(box.promise.get("rtol", 0.0), box.unit) * terms
+    left = [np.abs(parts[count:].sum(axis=0)).max(axis=1) for count in range(len(heads))]
+    return next((n for n, rest in enumerate(left) if np.mean(rest > FAINT * error) <= SHARE), len(heads))
+
+
+def heads_unexplained(box: Box, found: gh.Recovery, seed: int) -> str:
     if box.heads is None or found.heads == box.heads:
         return ""
     if isinstance(box.truth, gh.Attention | gh.MultiHead):
@@ -117,7 +134,7 @@ def heads_unexplained(box: Box, found: gh.Recovery) -> str:
         mine = found.model
         if isinstance(mine, gh.Attention | gh.MultiHead) and len(gh.canonical(mine).heads) in counts:
             return ""
-        if found.heads in counts:
+        if found.heads in counts or visible(box, seed) <= found.heads <= box.heads:
             return ""
     return f"{found.heads} heads ({found.family}) for a box of {box.heads}"
 

@@ -23,6 +23,7 @@ from .._learned import HeldOut, Learned
 from .._oracles import Oracle, Voting
 from .._recovery import Checked
 from .held_out import CHECKING, Compared
+from .odds import check_odds
 from .ordinary import (
     NEIGHBOURS,
     OF_RANGE,
@@ -53,10 +54,13 @@ SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next
 def check_everywhere(
     oracle: Oracle, learned: Learned, held: HeldOut, rng: np.random.Generator
 ) -> tuple[Learned, HeldOut]:
-    """What is found, with bounds that hold, and what fresh queries say of it, after `JUDGE_QUERIES` more; for a head
-    whose predictions ask the box, twice as many but for single tokens, which it says nothing about."""
+    """What is found, with bounds that hold, and what fresh queries say of it, after `JUDGE_QUERIES` more, and
+    `ODDS_QUERIES` for one head; for a head whose predictions ask the box, twice as many but for single tokens, which it
+    says nothing about."""
     oracle.stage = CHECKING
     refuse_unbounded(oracle, learned, held)
+    if learned.one_head and oracle.answers == "value" and (broken := check_odds(oracle, learned, rng)) is not None:
+        return learned, replace(held, evidence=broken)
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
         return learned, check_signs_everywhere(oracle, learned, held, [x for kind in kinds for x in kind.X], rng)

@@ -32,6 +32,7 @@ class LearnedHead(Predicting):
 
     checked_by = "_checks:check_held_out"
     measurable = True
+    one_head = True
 
     model: Attention
     rank: int

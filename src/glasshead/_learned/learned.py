@@ -90,6 +90,11 @@ class Learned:
 
     # What the judge wants to know. Where a family says nothing it is judged by its answers alone.
 
+    @property
+    def one_head(self) -> bool:
+        """Whether it is one head with nothing behind it."""
+        return False
+
     def suits(self, reach: float) -> tuple[float, ...]:
         """The sizes of entries of tokens at which the model shows most of itself, one for each head if they differ."""
         return (1.0,)
