@@ -2,8 +2,9 @@
 
 Wrong is a result that was returned, and a bound that was given is broken; or more than 5% of the answers to 1,000 fresh
 sequences of 1 to 64 tokens miss by more than ten times its `residual` and 1% of their range; or the number of heads is
-not the box's, and neither a canonical form explains it nor that the others hardly show. Empty is one that knows nothing: a bound above the norm of what was
-found, or a residual of more than a twentieth, one half where there is a bound.
+not the box's, and neither a canonical form explains it nor that the other heads hardly show. Empty is one that knows
+nothing: a bound above the norm of what was found, or a residual of more than a twentieth, one half where there is a
+bound.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ OF_RANGE = 0.01
 TIMES_RESIDUAL = 10.0
 # Ten times the first is half of all there is. Where a bound says how well W is known, a near tie may go either way.
 MOST_RESIDUAL, MOST_BOUNDED = 0.05, 0.5
+INTERVAL, BEYOND = 0.95, 3.0  # bounds that say themselves that one in twenty is too small, and by how much at most
 FAINT = 8.0  # times the error of an answer: it takes dozens of answers to tell less from rounding
 CANONICAL = (1e-9, 1e-6, 1e-4)  # how alike heads are that may have come out as one
 ROUNDED = 64 * 2.0**-52  # of a norm: what comparing two matrices may itself be off by
@@ -98,18 +100,18 @@ def bounds_broken(box: Box, found: gh.Recovery, numbers: dict) -> str:
     comparable = len(true) == len(heads) and (not isinstance(box.truth, Scores) or box.truth.norm == norm)
     if not comparable or not true:
         return ""
-    broken = []
+    broken, times = [], BEYOND if found.confidence <= INTERVAL else 1.0
     for mine, theirs in paired(heads, true):
         off, size = length(mine.W - theirs.W), length(theirs.W)
         numbers["off"] = max(numbers.get("off", 0.0), off / size if size else off)
-        if found.bound is not None and not off <= found.bound * (1 + 1e-6) + ROUNDED * size:
+        if found.bound is not None and not off <= times * found.bound * (1 + 1e-6) + ROUNDED * size:
             broken.append(f"|dW| = {off:.2g} > bound {found.bound:.2g} (|W| = {size:.2g})")
         if found.bound_v is None or getattr(theirs, "v", None) is None or getattr(mine, "v", None) is None:
             continue
         v, w = np.ravel(mine.v).astype(float), np.ravel(theirs.v).astype(float)
         w = w / length(w) if box.yes_no else w
         off = length(v - w)
-        if not off <= found.bound_v * (1 + 1e-6) + ROUNDED * length(w):
+        if not off <= times * found.bound_v * (1 + 1e-6) + ROUNDED * length(w):
             broken.append(f"|dv| = {off:.2g} > bound_v {found.bound_v:.2g} (|v| = {length(w):.2g})")
     return f"bound broken, confidence {found.confidence:g}: {'; '.join(broken)}" if broken else ""
 

@@ -3,7 +3,8 @@
 `laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
 with a network behind them, and of yes and no. `held_out` draws, asks and judges fresh sequences; `heads`, `outputs`,
 `signs` and `front` add what their families need. `judge` decides last, for every family alike, from the answers to
-`ordinary` sequences, and for one head by its `odds`. `noise` tells noise that nobody promised from a box of another kind.
+`ordinary` sequences, and for one head by its `odds`. `noise` tells noise that nobody promised from a box of another
+kind.
 A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a law that is broken raises `TargetMismatch`.
 """
 

@@ -1,7 +1,7 @@
 """A law of one head that needs no model of it: eight copies of a key have eight times its odds.
 
-Beside a last token q a key k has the weight p, and eight copies of it have `8p / (1 + 7p)` together, whatever the scores
-are. All four answers, to `[k]`, `[q]`, `[k ; q]` and `[k ... k ; q]`, are the box's own, so a second head shows in their
+Beside a last token q a key k has the weight p, and eight copies of it have `8p / (1 + 7p)` together, whatever scores
+are. All four answers, to `[k]`, `[q]`, `[k ; q]` and `[k ... k ; q]`, are the box's own, so a second head shows in the
 last digits however faint it is: errors of W, which may hide it elsewhere, play no part.
 """
 

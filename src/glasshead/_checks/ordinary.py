@@ -93,9 +93,10 @@ class Answered:
     """Sequences of one kind, what the box answered and what the model predicts, as `(B, k)`.
 
     `level` is how far off an answer may be by its promise and its format, `typical` how far off predictions are if the
-    model is off by its bounds, `furthest` how far at most, and `chosen` how far attention moves them from what the
-    plain mean would give. `largest` is the largest answer, and `extent` their range if tokens have size 1; single
-    tokens, in which heads may cancel, are measured by those of users' size where these are larger.
+    model is off by its bounds, `furthest` how far at most, `doubt` what comes on top, without end where bounds settle
+    nothing, and `chosen` how far attention moves them from what the plain mean would give. `largest` is the largest
+    answer, and `extent` their range if tokens have size 1; single tokens, in which heads may cancel, are measured by
+    those of users' size where these are larger.
     """
 
     kind: Sequences
@@ -104,6 +105,7 @@ class Answered:
     level: np.ndarray
     typical: np.ndarray
     furthest: np.ndarray
+    doubt: np.ndarray
     chosen: np.ndarray
     largest: float
     extent: float
@@ -134,7 +136,7 @@ class Answered:
     @property
     def allowed(self) -> np.ndarray:
         """How far off answers may be; as far as they are where bounds leave so much open that nothing can be said."""
-        open_end = NEIGHBOUR_TIMES * self.furthest
+        open_end = NEIGHBOUR_TIMES * (self.furthest + self.doubt)
         return np.where(open_end > VOID * self.range, np.inf, OF_RANGE * self.range + self.level + open_end)
 
     @property
@@ -144,12 +146,22 @@ class Answered:
     @property
     def expected(self) -> np.ndarray:
         """How far off answers are if the bounds are true and hardly any smaller would be."""
-        return np.hypot(self.typical, self.level)
+        return np.hypot(self.typical + self.doubt, self.level)
 
     @property
     def worse(self) -> float:
         """The mean square of how far off answers are, over what is expected."""
         return float(np.mean(self.off**2 / np.maximum(self.expected, np.finfo(float).tiny) ** 2))
+
+    @property
+    def seen(self) -> float:
+        """How far off answers are, over what they would be if the model were off by all that its bounds leave open."""
+        return float(np.sqrt(replace(self, doubt=np.zeros(len(self.X))).worse))
+
+    @property
+    def strays(self) -> Compared:
+        """The answers, and how far off they may be if the model is hardly further off than its neighbours."""
+        return replace(self.compared, allowed=OF_RANGE * self.range + self.level + NEIGHBOUR_TIMES * self.furthest)
 
 
 def read_groups(
@@ -174,7 +186,9 @@ def read_groups(
         if kind.name == SINGLES:
             largest, extent = max(largest, groups[0].largest), max(extent, groups[0].extent)
         none = np.zeros(len(kind.X))
-        groups.append(Answered(kind, got[part], want[part], level[part], none, none, chosen[part], largest, extent))
+        groups.append(
+            Answered(kind, got[part], want[part], level[part], none, none, none, chosen[part], largest, extent)
+        )
     return with_doubts(groups, learned, held, rng)
 
 
@@ -185,9 +199,9 @@ def with_doubts(groups: list[Answered], learned: Learned, held: HeldOut, rng: np
 
     def with_doubt(group: Answered) -> Answered:
         around = [apart(model, group.X, group.want) for model in neighbours] or [np.zeros(len(group.X))]
-        others = learned.doubt(group.X, group.want)
         typical, furthest = np.sqrt(np.mean(np.square(around), axis=0)), np.max(around, axis=0)
-        return replace(group, typical=typical + others, furthest=furthest + others)
+        doubt = np.broadcast_to(learned.doubt(group.X, group.want), len(group.X))
+        return replace(group, typical=typical, furthest=furthest, doubt=doubt)
 
     return [with_doubt(group) for group in groups]
 
