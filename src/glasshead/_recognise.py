@@ -22,8 +22,7 @@ from ._errors import (
     GlassheadError,
     NotIdentifiable,
 )
-from ._meters import DOUBLE
-from ._oracles import Opening, Oracle, law_token
+from ._oracles import DOUBLE, Opening, Oracle, law_token
 
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
 # in the laws that its learner checks.

@@ -22,8 +22,8 @@ from .._errors import (
     Evidence,
     TargetMismatch,
 )
-from .._meters import DOUBLE, Halfspace, OneRow, Place, Ruler
-from .._oracles import Oracle, law_token
+from .._meters import Halfspace, OneRow, Place, Ruler
+from .._oracles import DOUBLE, Oracle, law_token
 from .laws import Asked, Claim, Slack, refuse_broken
 
 SUM_SLACK = Slack(loose=1e-6, roundings=32.0)

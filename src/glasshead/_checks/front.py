@@ -108,7 +108,7 @@ def sequences_with_one_last(size: float, near: float, length: int, dim: int, rng
 SIDE_DRAWS = 16  # sequences of each length, of which two with different answers are wanted
 SIDE_HALVINGS = 36
 USUAL_SIDE = 1e-6  # how near to a change of the answer shorter sequences are asked about, at best
-FAINT_SIDE = 1e-3  # of the scores: nearer where these are small, or a wrong W would not show
+FAINT_CHANGE = 1e-3  # of the scores: nearer where these are small, or a wrong W would not show
 FINEST_SIDE = 2.0 ** (3 - SIDE_HALVINGS)
 SIDE_TIMES = 4.0  # times what the bounds allow
 
@@ -119,7 +119,7 @@ def check_held_out_front_signs(ruler: Crossings, learned: LearnedFront, place: P
     oracle.stage = CHECKING
     score = ruler.distance * place.kappa * learned.model.W_norm / oracle.dim
     blur = float(ruler.blur(place.origin[None], ruler.normal[None], ruler.distance)[0]) / ruler.distance
-    nearest = max(FINEST_SIDE, min(USUAL_SIDE, FAINT_SIDE * score), blur)
+    nearest = max(FINEST_SIDE, min(USUAL_SIDE, FAINT_CHANGE * score), blur)
     off = min(0.25, nearest + SIDE_TIMES * learned.score_error)
     evidence, compared, wrong = None, 0, 0.0
     for length in FRONT_LENGTHS:

@@ -14,7 +14,7 @@ import numpy as np
 from .._checks import Unpromised, check_head_laws, find_promise
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import LearnedHead
-from .._meters import HEADROOM, ValueMeter, Values, cone, outputs_error
+from .._meters import ValueMeter, Values, cone, outputs_error, read_rows
 from .._oracles import Opening, Oracle, Translated, read_opening
 from .._schemes import Measured, full, read_W
 from .frames import KEY_BIAS_LOGIT, find_frames, read_key_bias
@@ -101,10 +101,8 @@ def read_W_once_or_twice(
 
 def read_v(oracle: Oracle, opening: Opening) -> tuple[Values, np.ndarray]:
     """`Values`, and v for all outputs where there are several: d queries, one long token per coordinate."""
-    zero, first = opening.zero, opening.first
-    step = value_step(oracle, float(np.abs(zero).max()), float(np.abs(first - zero).max()))
-    answers = oracle((step * np.eye(oracle.dim))[:, None])
-    v = (answers - zero) / step
+    zero = opening.zero
+    v, step = read_rows(oracle, zero, opening.first)
     size = float(np.abs(zero).max())
     noise = 2 * ((oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol) + 4 * oracle.roundoff * size) / step
     if np.abs(v).max() <= noise:
@@ -123,14 +121,6 @@ def read_along_itself(oracle: Oracle, values: Values) -> Values:
     if length <= 0:
         raise NotIdentifiable(why_silent(oracle, values.step, float(np.abs(values.v).max())))
     return replace(values, v=values.v + (length - values.v @ u) * u, along=True)
-
-
-def value_step(oracle: Oracle, bias: float, slope: float) -> float:
-    """Long enough that neither bias nor tolerance hides v. A power of two, so that nothing is rounded."""
-    if oracle.tolerance > 0:
-        return oracle.reach
-    wanted = 1.0 if bias == 0 else HEADROOM * max(1.0, bias / slope if slope > 0 else np.inf)
-    return float(2.0 ** np.floor(np.log2(min(wanted, oracle.reach))))
 
 
 def why_silent(oracle: Oracle, step: float, noise: float) -> str:

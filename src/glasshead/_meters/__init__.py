@@ -8,7 +8,7 @@ them. `vector`: many numbers per answer. `matching`: a head in front of an unkno
 
 from .bisection import Halfspace, Unbounded, find_exponents, find_intervals, logit_range, read_outweighs, value_rounding
 from .frame import NO_FRAME, Frame, cone, orthonormal_frame, squeezed
-from .head_sum import DOUBLE, SAFETY, SINGLE, HeadValues, SumOfHeads, ValueSpace, read_head_sum, value_space
+from .head_sum import SAFETY, HeadValues, SumOfHeads, ValueSpace, read_head_sum, value_space
 from .isolated_head import SATURATED, IsolatedHead, isolated_meter
 from .matching import (
     Copies,
@@ -36,5 +36,5 @@ from .reading import (
     outputs_error,
 )
 from .sign import CLEAR_VALUE, RANGE_RMS, KeyBias, Probes, SignMeter
-from .value import HEADROOM, RATIO, ValueMeter, largest_product, lever
-from .vector import Readout, VectorMeter, read_rows, reader, seen_outputs
+from .value import HEADROOM, RATIO, ValueMeter, largest_product, lever, read_rows, read_unit_rows
+from .vector import Readout, VectorMeter, reader, seen_outputs

@@ -18,11 +18,9 @@ import numpy as np
 
 from .._errors import Evidence, NotConverged, NotIdentifiable, TargetMismatch
 from .._linalg import random_rotation
-from .._oracles import Oracle
+from .._oracles import SINGLE, Oracle
 from .._types import Float
 
-DOUBLE, SINGLE = 2.0**-53, 2.0**-24  # float64 and float32
-NARROW = 2.0**-11  # float16: several heads leave too little of so few digits
 SAFETY = 4.0  # times the usual rounding error of a dot product: nothing here is guaranteed, and none is an adversary
 
 
@@ -103,9 +101,9 @@ def read_head_sum(oracle: Oracle, rng: np.random.Generator, known: Mapping[str, 
     box = SumOfHeads(oracle, float(zero[0]), np.zeros(d))
     tokens = box.as_sent(reach * frame)
     answers = oracle(tokens[:, None]) - zero[0]
-    if oracle.roundoff >= NARROW:
+    if oracle.narrow:
         oracle(tokens[None, :2])  # where all v cancel, what is left of one-row answers has few digits
-    if oracle.roundoff >= NARROW:
+    if oracle.narrow:  # several heads leave too little of so few digits
         raise NotConverged(
             f"answers with a relative error of {oracle.roundoff:.1g} have too few digits to take several heads apart; "
             "ask a box that answers in float32 or float64"
@@ -152,9 +150,8 @@ class ValueSpace:
         return float(3 * np.linalg.norm(self.values.error) / np.sqrt(d)) if heads > 1 else 0.0
 
     def complement(self, h: int) -> Float[np.ndarray, "d m"]:
-        """An orthonormal basis of the orthogonal complement of the other heads' values: the keys that only head h
-        answers
-        to. Its first vector is `duals[h]`, which sees the head's value; the others see none."""
+        """An orthonormal basis of the keys that only head h answers to, orthogonal to the others' values. Its first
+        vector is `duals[h]`, which sees the head's value; the others see none."""
         return np.c_[self.duals[h], self.kernel]
 
     def others(self, h: int) -> Float[np.ndarray, "d m"]:

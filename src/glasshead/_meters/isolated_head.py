@@ -18,9 +18,9 @@ from .._oracles import Oracle
 from .._types import Float
 from .frame import Frame, cone
 from .head_sum import SAFETY, SumOfHeads, ValueSpace
-from .meter import GROWTH, Meter, Scores
-from .reading import TARGET_LOGIT, Interval, logit, read_logits
-from .value import BLOCK_BYTES, GOOD_ENOUGH
+from .meter import Meter, Scores, likely_sum, tuning
+from .reading import Interval, logit, read_logits
+from .value import BLOCK_BYTES
 
 SATURATED = 6.0  # a score beyond this is asked again with a shorter key: its error would spoil its column
 
@@ -75,16 +75,11 @@ class IsolatedHead(Meter):
 
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> IsolatedHead:
         """The meter with keys as long as scores like these ask for; the query tokens stay."""
-        rms = self.rho * float(np.sqrt(np.mean(scores**2)))
-        if np.linalg.norm(scores) <= np.linalg.norm(noise):
-            return self
-        if GOOD_ENOUGH[0] * TARGET_LOGIT <= rms <= GOOD_ENOUGH[1] * TARGET_LOGIT:
-            return self
-        factor = GROWTH if GROWTH * rms < TARGET_LOGIT else TARGET_LOGIT / rms
-        return replace(self, rho=min(self.rho * factor, self.oracle.reach / 4))
+        factor = tuning(scores, noise, self.rho)
+        return self if factor == 1.0 else replace(self, rho=min(self.rho * factor, self.oracle.reach / 4))
 
     def likely(self, noise: float) -> float:
-        return noise if not self.oracle.exact else noise * min(1.0, 4 / np.sqrt(self.box.dim))
+        return likely_sum(self.oracle, noise)
 
     def columns(self, B: Float[np.ndarray, "p m"], A: Float[np.ndarray, "*p n m"]) -> Scores:
         """`a^T M b` for query directions b and key directions a, both in m coordinates."""

@@ -14,7 +14,7 @@ from .._linalg import spectral_norm
 from .._oracles import Oracle
 from .._types import Float
 from .frame import Frame, inside_frame, key_pairs
-from .reading import Values
+from .reading import TARGET_LOGIT, Values
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,25 @@ class Scores:
 
 
 GROWTH = 8.0  # the most a scale changes at a time: scores that are all but zero say nothing about the ones to come
+GOOD_ENOUGH = 0.8, 1.15  # of the logits wanted: an error of the key bias cancels better between columns of one scale
+
+
+def tuning(scores: np.ndarray, noise: np.ndarray | float, scale: float) -> float:
+    """The factor for a scale at which such scores have logits `scale` times as large: 1 where it is good enough, or
+    where they are no larger than the noise."""
+    rms = scale * float(np.sqrt(np.mean(scores**2)))
+    if np.linalg.norm(scores) <= np.linalg.norm(noise):
+        return 1.0
+    if GOOD_ENOUGH[0] * TARGET_LOGIT <= rms <= GOOD_ENOUGH[1] * TARGET_LOGIT:
+        return 1.0
+    return GROWTH if GROWTH * rms < TARGET_LOGIT else TARGET_LOGIT / rms
+
+
+def likely_sum(oracle: Oracle, noise: float) -> float:
+    """How large a sum of d errors gets, bounded by `noise`: rounding errors, unlike a tolerance, are no adversaries."""
+    return noise * min(1.0, 4 / np.sqrt(oracle.dim)) if oracle.exact else noise
+
+
 Block = tuple[np.ndarray, np.ndarray]  # query directions and key directions, as `Meter.columns` takes them
 
 

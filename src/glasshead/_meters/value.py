@@ -13,18 +13,39 @@ from typing import NoReturn
 import numpy as np
 from scipy.special import expit
 
-from .._errors import WEIGHT_RANGE, Evidence, TargetMismatch
+from .._errors import WEIGHT_RANGE, Evidence, NotIdentifiable, TargetMismatch
 from .._oracles import Oracle
 from .._types import Float
 from .frame import NO_FRAME, Frame
-from .meter import GROWTH, Errors, Meter, Readings, Scores, one_after_the_other, split_errors
-from .reading import TARGET_LOGIT, Interval, Values, logit, read_logits
+from .meter import Errors, Meter, Readings, Scores, likely_sum, one_after_the_other, split_errors, tuning
+from .reading import Interval, Values, logit, read_logits
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
-GOOD_ENOUGH = 0.8, 1.15
 
 RATIO = 2.0**12  # rho / kappa where nothing asks for more: kappa b.v is then no rounding problem
 HEADROOM = 2.0**8  # how far the signal should stand above the bias it is read against
+
+
+def read_rows(oracle: Oracle, zero: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, float]:
+    """v, of all outputs, from d queries, one long token per coordinate, and how long these were.
+
+    `zero` is what the box answers to the zero token, `first` what it answers to some token of length 1: a token is so
+    long that neither the bias nor a tolerance hides v, by a power of two, so that dividing by it rounds nothing.
+    """
+    bias, slope = float(np.abs(zero).max()), float(np.abs(first - zero).max())
+    wanted = 1.0 if bias == 0 else HEADROOM * max(1.0, bias / slope if slope > 0 else np.inf)
+    step = oracle.reach if oracle.tolerance > 0 else float(2.0 ** np.floor(np.log2(min(wanted, oracle.reach))))
+    return (oracle((step * np.eye(oracle.dim))[:, None]) - zero) / step, step
+
+
+def read_unit_rows(oracle: Oracle) -> np.ndarray:
+    """`v_i = f([e_i])`, of a box without bias that answers one number: d queries."""
+    v = np.asarray(oracle(np.eye(oracle.dim)[:, None]))
+    if v.ndim != 1:
+        raise ValueError(f"expected a box with one number per answer, as in the paper, got {v.shape[1]}")
+    if not v.any():
+        raise NotIdentifiable("v = 0: the box answers 0 to everything whatever W is, so no learner could read W")
+    return v
 
 
 def lever(product: float, oracle: Oracle, values: Values) -> tuple[float, float]:
@@ -86,17 +107,8 @@ class ValueMeter(Meter):
         return self.values.v
 
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> ValueMeter:
-        """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET`.
-
-        They grow by `GROWTH` at most: scores that are all but zero say nothing about the ones to come. A scale that is
-        good enough stays: an error of the key bias cancels better between columns of the same scale.
-        """
-        rms = self.rho * self.kappa * float(np.sqrt(np.mean(scores**2)))
-        if np.linalg.norm(scores) <= np.linalg.norm(noise):
-            return self
-        if GOOD_ENOUGH[0] * TARGET_LOGIT <= rms <= GOOD_ENOUGH[1] * TARGET_LOGIT:
-            return self
-        factor = GROWTH if GROWTH * rms < TARGET_LOGIT else TARGET_LOGIT / rms
+        """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET_LOGIT`."""
+        factor = tuning(scores, noise, self.rho * self.kappa)
         return self.at(self.rho, min(self.kappa * factor, max(self.kappa, self.oracle.reach - self.rho)))
 
     def suited(self, keys: np.ndarray) -> ValueMeter:
@@ -108,10 +120,7 @@ class ValueMeter(Meter):
         return self.at(rho, min(self.kappa * self.rho / rho, self.oracle.reach - rho))
 
     def likely(self, noise: float) -> float:
-        """Rounding errors are no adversaries: a sum of d of them stays far below its bound. A tolerance may be one."""
-        if not self.oracle.exact:
-            return noise
-        return noise * min(1.0, 4 / np.sqrt(self.oracle.dim))
+        return likely_sum(self.oracle, noise)
 
     def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""

@@ -15,10 +15,8 @@ import numpy as np
 
 from .._errors import NOT_HEADS, AccuracyUnreachable, Evidence, TargetMismatch
 from .._linalg import svd
-from .._oracles import Oracle
+from .._oracles import DOUBLE, Oracle
 from .._types import Float
-from .head_sum import DOUBLE
-from .value import HEADROOM
 
 OUTPUT_ROUNDINGS = 64  # roundings of a d-dimensional sum, to be safe: a singular value below that is none
 
@@ -43,15 +41,6 @@ class Readout:
     def moved(self, answers: np.ndarray, last: np.ndarray) -> np.ndarray:
         """How far the other tokens moved the answers from `f([last])`."""
         return (answers - (self.bias + last @ self.B)) @ self.outputs
-
-
-def read_rows(oracle: Oracle, bias: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """B from d queries; `bias` is what the box answers to the zero token, `first` what it answers to some unit one."""
-    against, signal = float(np.abs(bias).max()), float(np.abs(first - bias).max())
-    wanted = 1.0 if against == 0 else HEADROOM * max(1.0, against / signal if signal > 0 else np.inf)
-    # A power of two, so that dividing by it rounds nothing.
-    step = float(2.0 ** np.floor(np.log2(min(wanted, oracle.reach))))
-    return (oracle((step * np.eye(oracle.dim))[:, None]) - bias) / step
 
 
 def seen_outputs(oracle: Oracle, B: np.ndarray, bias: np.ndarray, least_seen: float = 0.0) -> Readout:
@@ -177,9 +166,8 @@ class VectorMeter:
 
     @property
     def at_once(self) -> int:
-        """How many tokens are sent besides the last one: every head tells fewer than it can apart far better, unless it
-        is
-        alone."""
+        """How many tokens are sent besides the last one: every head tells fewer than it can apart far better, unless
+        it is alone."""
         share = SHARE_NARROW if self.few_digits else SHARE_DOUBLE
         return self.rank if len(self.readers) == 1 else max(1, int(share * self.rank))
 

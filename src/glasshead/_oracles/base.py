@@ -13,7 +13,8 @@ import numpy as np
 from .._types import Float
 
 REACH = 2.0**40  # the longest token sent to a box that names no max_norm
-HALF, HALF_REACH = 2.0**-11, 2.0**8  # float16: its roundoff, and tokens whose scores stay far below 65504
+DOUBLE, SINGLE, HALF = 2.0**-53, 2.0**-24, 2.0**-11  # the unit roundoffs of float64, float32 and float16
+HALF_REACH = 2.0**8  # in float16: tokens whose scores stay far below 65504
 
 
 class Oracle:
@@ -43,7 +44,7 @@ class Oracle:
     @property
     def roundoff(self) -> float:
         """The unit roundoff of the box's numbers, 2^-53 for float64."""
-        return 2.0**-53
+        return DOUBLE
 
     @property
     def format_known(self) -> bool:

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, DTypeLike
 from .._errors import OracleError
 from .._types import no_type_check
 from .._validate import positive, real, whole
-from .base import Oracle
+from .base import DOUBLE, HALF, SINGLE, Oracle
 
 Answering = Callable[[np.ndarray], ArrayLike]  # what a box is to a user: (B, N, d) tokens to B answers
 
-ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+ROUNDOFF = {"float64": DOUBLE, "float32": SINGLE, "bfloat16": 2.0**-8, "float16": HALF}
 
 FORMAT_BITS = 8, 11, 24, 53  # significant ones: bfloat16, float16, float32, float64
 BY_CHANCE = 2  # numbers of a format may all happen to have so many zeros in the end

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from .._errors import OracleError
-from .base import HALF, HALF_REACH, Oracle, Wrapper
+from .base import DOUBLE, HALF, HALF_REACH, Oracle, Wrapper
 
 CERTAIN = 6.0  # standard deviations: Gaussian noise exceeds them once in 5e8 answers, more than any recovery asks for
 COPIES_BYTES = 32 * 2**20  # copies of queries made at a time
@@ -108,4 +108,4 @@ class Narrow(Wrapper):
 
     @property
     def roundoff(self) -> float:
-        return 2.0**-53
+        return DOUBLE

@@ -9,11 +9,11 @@ import numpy as np
 from .._errors import NotConverged
 from .._limits import information_limit
 from .._linalg import numerical_rank
+from .._meters import read_unit_rows
 from .._models import Attention, MultiHead
 from .._oracles import Oracle, as_oracle
 from .._recovery import Recovery
 from .._validate import whole
-from ..paper.theorem_4_1 import read_v
 from ._poles import by_sums, by_vectors, conditioning, pairs, polished
 
 HELD_OUT = 16
@@ -46,7 +46,7 @@ def rational_interpolation(oracle, heads: int, samples: int | None = None, copie
     samples = 2 * heads if samples is None else whole(samples, "samples", least=2 * heads)
     start, rng = oracle.queries, np.random.default_rng(whole(seed, "seed", least=0))
     ratios = spread_ratios(samples, copies)
-    v = read_v(oracle)
+    v = read_unit_rows(oracle)
     Z, Q = (np.linalg.qr(rng.standard_normal((oracle.dim, oracle.dim)))[0] for _ in range(2))
     Z *= find_best_scale(oracle, v, ratios, heads, rng)
     columns = [read_column(oracle, v, ratios, heads, Z, q) for q in Q]

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from .._errors import NotIdentifiable, TargetMismatch
+from .._meters import read_unit_rows
 from .._oracles import Oracle, as_oracle
 from .._types import Float
 from .._validate import positive, whole
 from ._blockdiag import blocks_and_kernel
-from .theorem_4_1 import read_v
 
 
 def read_hessian_at_zero(oracle: Oracle, q: np.ndarray, v: np.ndarray, step: float) -> Float[np.ndarray, "d d"]:
@@ -83,7 +83,7 @@ def hessian_subspaces(
     oracle = as_oracle(oracle)
     step, points = positive(step, "step"), whole(points, "points", least=0)
     rng = np.random.default_rng(whole(seed, "seed", least=0))
-    v = read_v(oracle)
+    v = read_unit_rows(oracle)
     A = np.stack([read_hessian_at_zero(oracle, e_j, v, step) for e_j in np.eye(oracle.dim)])
     error = find_entry_error(A, oracle, v, step)
     elsewhere = [read_hessian_elsewhere(oracle, A, v, step, error, rng) for _ in range(points)]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.special import logit  # pyright: ignore[reportMissingTypeStubs]
 
-from .._errors import NotIdentifiable
 from .._limits import information_limit
 from .._linalg import numerical_rank
+from .._meters import read_unit_rows
 from .._models import Attention
 from .._oracles import Oracle, as_oracle
 from .._recovery import Recovery
@@ -35,7 +35,7 @@ def theorem_4_1(oracle: Any, probes: str = "basis", seed: int = 0) -> Recovery:
         raise ValueError(f"expected probes to be one of {PROBE_KINDS}, got {probes!r}")
     oracle = as_oracle(oracle)
     d, start = oracle.dim, oracle.queries
-    v = read_v(oracle)
+    v = read_unit_rows(oracle)
     U = basis_probes(v) if probes == "basis" else np.random.default_rng(seed).standard_normal((d, d))
     scores = [read_unit_scores(oracle, U, np.broadcast_to(e_j, U.shape), v) for e_j in np.eye(d)]
     W = np.linalg.solve(U, np.column_stack(scores))
@@ -58,16 +58,6 @@ def basis_probes(v: np.ndarray) -> np.ndarray:
     probes = np.eye(len(v))
     probes[v == 0, np.argmax(np.abs(v))] = 1.0
     return probes
-
-
-def read_v(oracle: Oracle) -> np.ndarray:
-    """`v_i = f([e_i])`: d queries."""
-    v = np.asarray(oracle(np.eye(oracle.dim)[:, None]))
-    if v.ndim != 1:
-        raise ValueError(f"expected a box with one number per answer, as in the paper, got {v.shape[1]}")
-    if not v.any():
-        raise NotIdentifiable("v = 0: the box answers 0 to everything whatever W is, so no learner could read W")
-    return v
 
 
 def read_unit_scores(oracle: Oracle, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -9,12 +9,13 @@ import numpy as np
 from .. import sensing
 from .._errors import NotConverged
 from .._limits import information_limit
+from .._meters import read_unit_rows
 from .._models import Attention
 from .._oracles import as_oracle
 from .._recovery import Recovery
 from .._types import no_type_check
 from .._validate import whole
-from .theorem_4_1 import read_unit_scores, read_v
+from .theorem_4_1 import read_unit_scores
 
 ITERATION_LEFTOVER = 1e-5  # singular values below this part of the largest are what an iteration leaves, not rank
 
@@ -40,7 +41,7 @@ def theorem_5_1(oracle: Any, rank: int, measurements: int | None = None, seed: i
     m = sensing.measurements_needed(d, rank) if measurements is None else measurements
     if m < least:
         raise ValueError(f"expected at least {least} measurements for rank {rank} in dimension {d}, got {m}")
-    v = read_v(oracle)
+    v = read_unit_rows(oracle)
     A, B = np.random.default_rng(seed).standard_normal((2, m, d))
     found = sensing.nuclear_norm(A, B, read_unit_scores(oracle, A, B, v))
     s = np.linalg.svd(found.W, compute_uv=False)

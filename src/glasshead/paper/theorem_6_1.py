@@ -11,12 +11,12 @@ import numpy as np
 from .._errors import NotIdentifiable
 from .._limits import information_limit
 from .._linalg import numerical_rank
+from .._meters import read_unit_rows
 from .._models import Attention
 from .._oracles import Oracle, as_oracle
 from .._recovery import Recovery
 from .._types import no_type_check
 from .lemma_a_1 import TAU_CLIP, clipped_logit
-from .theorem_4_1 import read_v
 from .tolerance import MARGIN_CONSTANT, accuracy_for, check_assumptions
 
 
@@ -48,7 +48,7 @@ def theorem_6_1(oracle: Any, W_bound: float, margin: float, corrected: bool = Fa
     oracle = as_oracle(oracle)
     d, most, margin = check_assumptions(oracle.dim, W_bound, margin)
     start = oracle.queries
-    v = read_v(oracle)
+    v = read_unit_rows(oracle)
     check_visible(v, margin, oracle.tolerance)
     probes = NoisyProbes.of(v, most, margin, corrected)
     W, excess = read_clipped_W(oracle, v, probes)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..._errors import NotIdentifiable
-from ..._meters import DOUBLE, Copies, floor, read_references, slope_step
+from ..._meters import Copies, floor, read_references, slope_step
 from ..._models import Norm
-from ..._oracles import Normalised, Oracle
+from ..._oracles import DOUBLE, Normalised, Oracle
 
 FORGETS = 0.01  # of what other tokens change: how much the same ones, twice as long, may
 SIZES = (0.5, 2.0, 1.0)  # rms entries of the tokens this is tried at

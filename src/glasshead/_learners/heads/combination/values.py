@@ -15,9 +15,8 @@ from scipy.linalg import solve_triangular
 from scipy.special import expit
 
 from ...._learned import Promise
-from ...._meters import SINGLE
 from ...._models import MultiHead
-from ...._oracles import Combined, Oracle, Recorded
+from ...._oracles import SINGLE, Combined, Oracle, Recorded
 from ...._types import Float
 
 SIZE_QUERIES = 6

@@ -17,8 +17,8 @@ from scipy.special import logit
 
 from ...._errors import NOT_HEADS, TargetMismatch
 from ...._linalg import unit
-from ...._meters import DOUBLE, Readout, VectorMeter
-from ...._oracles import Oracle
+from ...._meters import Readout, VectorMeter
+from ...._oracles import DOUBLE, Oracle
 
 TRIED_LENGTHS = 4.0 ** np.arange(-10, 11)  # lengths tried: a factor of 4 apart, each with directions of its own
 REACH_SHARE = 0.49  # of the longest token for each of two that are added
