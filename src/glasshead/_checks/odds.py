@@ -11,8 +11,7 @@ import numpy as np
 
 from .._errors import COPIED_KEY, Evidence
 from .._learned import Learned
-from .._meters import DOUBLE
-from .._oracles import Oracle
+from .._oracles import DOUBLE, Oracle
 from .held_out import Compared
 from .ordinary import ROUNDED, by_length, gaussian_sequences, levered
 
@@ -25,7 +24,8 @@ ROUNDED_SCORES = 2.0  # times sqrt(d) roundings: sums of d products in another o
 def check_odds(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> Evidence | None:
     """What breaks the law, where answers are as accurate as promised or as their format is; `ODDS_QUERIES` queries."""
     sizes = np.resize(learned.suits(oracle.reach), PROBES)
-    pairs = [levered(x, learned.levers(oracle)[0]) for x in gaussian_sequences(oracle, (2,) * PROBES, sizes, rng)]
+    lever, _ = learned.levers(oracle)
+    pairs = [levered(oracle, x, lever) for x in gaussian_sequences(oracle, (2,) * PROBES, sizes, rng)]
     copied = [np.concatenate([np.repeat(x[:1], COPIES, axis=0), x[1:]]) for x in pairs]
     asked = [*copied, *pairs, *(x[:1] for x in pairs), *(x[1:] for x in pairs)]
     many, one, key, last = by_length(oracle, asked).reshape(4, PROBES, -1)

@@ -48,16 +48,21 @@ def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generato
     every = [
         Sequences(name, gaussian_sequences(oracle, JUDGED_LENGTHS, sizes, rng), sizes) for name, sizes in kinds.items()
     ]
-    every[1] = Sequences(SUITED, [levered(x, lever) for x in every[1].X], lever * suited)
+    every[1] = Sequences(SUITED, [levered(oracle, x, lever) for x in every[1].X], lever * suited)
     alone = 2.0 ** rng.uniform(-1, 1, ALONE)
     alone[:ALONE_LONG] *= alone_lever
     every.append(Sequences(SINGLES, gaussian_sequences(oracle, (1,) * ALONE, alone, rng), alone))
     return [kept for kind in every if (kept := said(learned, kind)).X]
 
 
-def levered(x: np.ndarray, lever: float) -> np.ndarray:
+def levered(oracle: Oracle, x: np.ndarray, lever: float) -> np.ndarray:
     """Keys that much longer, and a last token that much shorter."""
-    return np.concatenate([lever * x[:-1], x[-1:] / lever])
+    return sendable(oracle, np.concatenate([lever * x[:-1], x[-1:] / lever]))
+
+
+def sendable(oracle: Oracle, tokens: np.ndarray) -> np.ndarray:
+    """The tokens, none longer than can be sent."""
+    return tokens * np.minimum(1.0, oracle.reach / np.linalg.norm(tokens, axis=1, keepdims=True))
 
 
 def said(learned: Learned, kind: Sequences) -> Sequences:
@@ -70,12 +75,8 @@ def gaussian_sequences(
     oracle: Oracle, lengths: Sequence[int], sizes: np.ndarray, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """One sequence of each length, of Gaussian tokens with entries of that size, none longer than can be sent."""
-    X = []
-    for length, size in zip(lengths, sizes, strict=True):
-        tokens = size * rng.standard_normal((length, oracle.dim))
-        norms = np.linalg.norm(tokens, axis=1, keepdims=True)
-        X.append(tokens * np.minimum(1.0, oracle.reach / norms))
-    return X
+    each = zip(lengths, sizes, strict=True)
+    return [sendable(oracle, size * rng.standard_normal((length, oracle.dim))) for length, size in each]
 
 
 def by_length(function: Callable, X: Sequence[np.ndarray]) -> np.ndarray:

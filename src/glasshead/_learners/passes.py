@@ -14,9 +14,8 @@ from scipy.stats import f as F
 from .._checks import Unpromised
 from .._learned import BOUNDS, LearnedHead, Quiet, Sampled
 from .._linalg import numerical_rank
-from .._meters import DOUBLE
 from .._models import Attention
-from .._oracles import Narrow, Oracle, Scaled
+from .._oracles import DOUBLE, Narrow, Oracle, Scaled
 
 INTERVAL_CONFIDENCE = 0.95  # of the intervals, as is usual; `interval` says what they are
 FEWEST_PASSES = 4  # with 3 of the same noise the interval would be 1.3 times as wide, with 2 of them 2.2 times
