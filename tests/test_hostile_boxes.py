@@ -8,8 +8,8 @@ import pytest
 from scipy.special import softmax
 
 import glasshead as gh
-from glasshead import _recover
 from glasshead._limits import memory, memory_needed
+from glasshead._recover import attempt
 
 from .helpers import head
 
@@ -80,7 +80,7 @@ def test_what_fails_inside_is_a_refusal_with_its_cause(monkeypatch, error):
     def broken(*_):
         raise error("the reason")
 
-    monkeypatch.setattr(_recover, "find_families", broken)
+    monkeypatch.setattr(attempt, "find_families", broken)
     with pytest.raises(gh.NotConverged, match=rf"\({error.__name__}.*the reason") as caught:
         gh.recover(head(3))
     assert isinstance(caught.value.__cause__, error)

@@ -34,7 +34,7 @@ def test_every_package_is_closed():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_name_files_that_exist(page):
-    """`_meters/value.py`, `_checks/`, and with the source in front: `src/glasshead/_recover.py`."""
+    """`_meters/value.py`, `_checks/`, and with the source in front: `src/glasshead/_plan.py`."""
     named = set(re.findall(r"`(?:src/glasshead/)?([a-z_0-9/]+(?:\.py|/))`", PAGES[page]))
     named -= {"src/glasshead/", *re.findall(r"`((?:docs|tests|bench|examples)/[a-z_0-9/.]*)`", PAGES[page])}
     assert named

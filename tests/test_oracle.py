@@ -3,7 +3,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._oracles import box as box_module
-from glasshead._oracles.limits import Budgeted, Counted, Watched
+from glasshead._oracles.boundary import Budgeted, Counted, Watched
 from glasshead._oracles.views import Scaled, Translated
 
 from .helpers import head

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-USUAL = 76  # what these usually come to, without a key bias
+from ._errors import BudgetExceeded, NotConverged
 
+USUAL = 76  # queries beyond one per parameter that a recovery usually takes, without a key bias
 BITS = 40  # of every score, where answers are signs and no accuracy is asked for
 FEWEST, MOST = 8, 60  # that an accuracy may ask for: past the last one rounding is all there is
 SLACK = {"full": 2.0, "low rank": 32.0}  # a scheme's bound over d times the error of one score
@@ -83,6 +84,21 @@ def still_needed(known: dict[str, Any], dim: int, columns: int = 0) -> int:
     return dim + mean + sum(information_limit(dim, rank) + USUAL_SEVERAL for rank in ranks)
 
 
+def check_budget(budget: int, dim: int, rank: int | None, accuracy: float | None, answers: str, checks: int) -> None:
+    """Refuse at once what cannot suffice, with so many queries for checks. With the rank unknown that is less than a
+    head of rank one takes."""
+    parameters = information_limit(dim, rank or 1)
+    least = fewest(answers, parameters, accuracy) + checks
+    if budget < least:
+        raise BudgetExceeded(
+            f"a budget of {budget} cannot suffice: a head of dimension {dim} and rank {rank or 1} has "
+            f"{parameters} free parameters, which with the held-out check take {least} {answers} queries; "
+            "gh.plan says what to allow",
+            budget=budget,
+            needed=least - budget,
+        )
+
+
 MATRICES = 8  # of d by d numbers, at once: measured with heads of rank 1, d = 1500 and 3000, where it was 8.5 to 13
 CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
@@ -105,3 +121,13 @@ def memory() -> float:
     except (ImportError, OSError, ValueError):  # no such limits here, or the container's is the word "max"
         pass
     return min(most)
+
+
+def check_memory(dim: int) -> None:
+    """Refuse at once what cannot be held: an allocation that fails late, or never, would take the machine down."""
+    if (needed := memory_needed(dim)) > (there := memory()):
+        raise NotConverged(
+            f"tokens of dimension {dim:,} need more memory than there is: W and the queries that read it take about "
+            f"{needed / 2**30:,.0f} GiB, {there / 2**30:,.1f} GiB may be used; recover a box of fewer dimensions, such "
+            "as one that takes tokens in a basis of the subspace in which they lie"
+        )

@@ -5,7 +5,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._learners.any_network.learn import learn_any_network
-from glasshead._oracles.limits import Budgeted
+from glasshead._oracles.boundary import Budgeted
 
 from .blocks import Block, evidence_against, learn, normalized
 

@@ -5,7 +5,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._learners.heads.one_by_one.learn import learn_multi_head
-from glasshead._oracles.limits import Budgeted
+from glasshead._oracles.boundary import Budgeted
 from tests.helpers import IMPOSTORS, Impostors
 
 from .layers import changed, errors, layer, learned

@@ -11,7 +11,7 @@ import glasshead as gh
 from glasshead._checks.held_out import check_held_out_vector
 from glasshead._learners.heads.vector.learn import learn_vector, learn_vector_attention
 from glasshead._learners.heads.vector.spaces import NeedsScalarRoute
-from glasshead._oracles.limits import Budgeted
+from glasshead._oracles.boundary import Budgeted
 
 from .boxes import head, layer
 

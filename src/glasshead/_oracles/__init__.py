@@ -1,14 +1,13 @@
 """How a box is asked. Every oracle has a dimension, a promise and `__call__`; a wrapper changes one thing about one.
 
-`base`: the two base classes. `box`: oracles around a callable, and how many digits it computes with. `limits`: where a
-query is counted, the budget, progress, and answers kept. `views`: the box on other tokens, or its answers combined.
-`noise`: answers made better by asking again. `straightened`: a known network undone. `one_token`: the single
-token that is answered like a sequence.
+`base`: the two base classes. `box`: oracles around a callable, and how many digits it computes with. `boundary`: where
+a query is counted, the budget, progress, answers kept, and what may leave a recovery. `views`: the box on other tokens,
+or its answers combined. `noise`: answers made better by asking again. `straightened`: a known network undone.
 """
 
 from .base import DOUBLE, HALF, REACH, SINGLE, Opening, Oracle, Wrapper, law_token, read_opening
+from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
 from .box import Answering, SignOracle, ValueOracle, as_oracle
-from .limits import Budgeted, Counted, Recorded, Watched, bar
 from .noise import CERTAIN, Averaged, Narrow, Voting
 from .one_token import find_alike, read_slope, single
 from .straightened import FAR_OUT, LESS_FAR_OUT, Flat, Straightened

@@ -20,7 +20,7 @@ from .values import COPIES, Heads
 SHARE = 0.5  # of the tokens that every head could just tell apart
 SPARE = 4  # last tokens beyond the rank of W at which all scores are read
 TIMES = 1.5  # as many scores as unknowns, at the others
-FAR, FARTHEST = 0.2, 0.3  # how far last tokens lie from the reference: of its answer, and of its length
+FAR, FARTHEST = 0.5, 0.75  # how far last tokens lie from the reference: of its answer, and of its length
 CLEAR = 30.0  # between singular values of columns: less of a gap shows no rank
 LOST = 1e-6  # of what tokens move answers: a token that fits no better is another one that is answered alike
 SHORTENED, TRIES = 0.5, 5  # last tokens that are lost come closer, so often

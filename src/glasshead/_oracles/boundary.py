@@ -1,4 +1,5 @@
-"""Counting, a budget, a progress report and answers that are kept, each a thin wrapper around any oracle."""
+"""What stands between a recovery, the box and the caller: wrappers that count, keep a budget, report progress and keep
+answers, and `guarded`, which puts them around a box and lets nothing out but what a caller may expect."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .._errors import BudgetExceeded, GlassheadError, OracleError
+from .._errors import BudgetExceeded, GlassheadError, NotConverged, OracleError
 from .base import Oracle, Wrapper
+
+Report = Callable[[int, int, str], None]  # of `(done, planned, what)`
 
 
 class Counted(Wrapper):
@@ -77,7 +80,7 @@ class Budgeted(Wrapper):
 class Watched(Wrapper):
     """Reports `(done, planned, what)` after every request; what the report raises is kept as `raised`, and raised."""
 
-    def __init__(self, inner: Oracle, planned: int, report: Callable[[int, int, str], None]):
+    def __init__(self, inner: Oracle, planned: int, report: Report):
         super().__init__(inner)
         self.raised: Exception | None = None
         self.planned = planned
@@ -93,6 +96,56 @@ class Watched(Wrapper):
             self.raised = error
             raise
         return answers
+
+
+@contextmanager
+def guarded(box: Oracle, budget: int | None = None, planned: int = 0, report: Report | None = None) -> Iterator[Oracle]:
+    """The box as a recovery asks it, with its own count, within a budget, and with a progress report if there is one.
+
+    What leaves the block is an error about the box or the budget, what the report raised, or a `NotConverged` that says
+    what happened inside; where numbers at the ends of floating point are at fault, how to change their unit.
+    """
+    oracle = counted = Counted(box)
+    if budget is not None:
+        oracle = Budgeted(oracle, budget)
+    if report is not None:
+        oracle = Watched(oracle, planned, report)
+    try:
+        with np.errstate(all="ignore"):  # the box itself keeps the caller's rules, see `Counted`
+            yield oracle
+    except (OracleError, BudgetExceeded):
+        raise
+    except Exception as error:
+        advice = other_unit(box, counted.largest)
+        expected = isinstance(error, GlassheadError) and not advice
+        if expected or (isinstance(oracle, Watched) and error is oracle.raised):
+            raise
+        raise from_inside(error, advice) from error
+
+
+SHORTEST = 1e-60  # tokens: scores are products of two lengths, and errors of scores are squared
+SMALLEST, LARGEST = 1e-100, 1e100  # answers: the squares of what is calculated from them stay within float64
+
+
+def other_unit(oracle: Oracle, largest: float) -> str:
+    """What to do about numbers that floating point cannot square, where the answers were up to `largest`."""
+    if oracle.max_norm is not None and oracle.max_norm < SHORTEST:
+        words, call = f"tokens no longer than max_norm = {oracle.max_norm:g} have scores", f"f({oracle.max_norm:g} * X)"
+        return f"{words} that underflow; change their unit, as in {type(oracle).__name__}(lambda X: {call}, max_norm=1)"
+    if oracle.answers == "value" and largest > 0 and not SMALLEST <= largest <= LARGEST:
+        words, call = f"answers of size {largest:.1g} are at the ends of what", f"f(X) / {largest:.1g}"
+        return f"{words} floating point can square; change their unit, as in ValueOracle(lambda X: {call})"
+    return ""
+
+
+def from_inside(error: Exception, advice: str) -> NotConverged:
+    """What the caller sees of an exception that no part of glasshead expected, and of any where units are at fault."""
+    what = f"({type(error).__name__}: {error})".replace(": )", ")")
+    if isinstance(error, MemoryError):
+        return NotConverged(f"there is not enough memory for this recovery {what}; fewer dimensions need less")
+    hint = "another family= may still succeed, and a report of this box would help to mend it"
+    failed = f"a calculation inside glasshead failed on this box's answers; {hint}"
+    return NotConverged(f"{advice or failed} {what}")
 
 
 KEPT_NUMBERS = 2**23  # numbers, 64 MiB: what is asked first, very long tokens, is what says most about values
@@ -125,7 +178,7 @@ class Recorded(Wrapper):
 
 
 @contextmanager
-def bar(units: str = "queries") -> Iterator[Callable[[int, int, str], None]]:
+def bar(units: str = "queries") -> Iterator[Report]:
     """Yields a callable `(done, planned, what)`. On stderr, so that stdout stays clean."""
     columns = (
         TextColumn("{task.description}"),
