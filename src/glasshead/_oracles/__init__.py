@@ -3,6 +3,7 @@
 `base`: the two base classes. `box`: oracles around a callable, and how many digits it computes with. `boundary`: where
 a query is counted, the budget, progress, answers kept, and what may leave a recovery. `views`: the box on other tokens,
 or its answers combined. `noise`: answers made better by asking again. `straightened`: a known network undone.
+`one_token`: the single token that is answered like a sequence.
 """
 
 from .base import DOUBLE, HALF, REACH, SINGLE, Opening, Oracle, Wrapper, law_token, read_opening

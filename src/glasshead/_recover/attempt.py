@@ -61,9 +61,22 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
             if not guess.families:
                 guess = find_next(oracle, Failure(family, error, any_rank=wanted.rank is None), opening, wanted.seed)
             if not guess.families or guess.families[0] in tried:
-                if wanted.rank is not None and "multi-head" not in tried:
-                    error.add_note('If there may be several heads of that rank, family="multi-head" allows for them')
+                for note in notes_on(wanted, tried, opening):
+                    error.add_note(note)
                 raise
+
+
+def notes_on(wanted: Wanted, tried: list[str], opening: Opening) -> list[str]:
+    """What else may be said to someone whose box is of none of the families that were tried."""
+    notes = []
+    if wanted.rank is not None and "multi-head" not in tried:
+        notes.append('If there may be several heads of that rank, family="multi-head" allows for them')
+    if tried[-1] == "any-network" and "block" not in tried:
+        notes.append(
+            f"Several heads in front of a network show apart only in all of its outputs: this box gives "
+            f"{opening.outputs} of {wanted.box.dim}; with all of them family='block' may find them"
+        )
+    return notes
 
 
 def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None = None, seen: str = "") -> Outcome:

@@ -23,6 +23,7 @@ TIMES = 1.5  # as many scores as unknowns, at the others
 FAR, FARTHEST = 0.5, 0.75  # how far last tokens lie from the reference: of its answer, and of its length
 CLEAR = 30.0  # between singular values of columns: less of a gap shows no rank
 LOST = 1e-6  # of what tokens move answers: a token that fits no better is another one that is answered alike
+ASTRAY, FINE = 30.0, 0.25  # or that many times the misfit of the best quarter
 SHORTENED, TRIES = 0.5, 5  # last tokens that are lost come closer, so often
 
 
@@ -137,17 +138,13 @@ def read_settled(
     another token than the right one is answered alike: its weights fit badly."""
     moves, todo = moves.copy(), np.arange(len(moves))
     scores = np.empty((len(moves), len(heads.B), blocks.shape[0] * blocks.shape[1]))
-    misfit, allowed = np.zeros(len(moves)), 0.0
+    misfit = np.zeros(len(moves))
     for _ in range(TRIES):
         parts = [read_scores(oracle, at, heads.B, at.token + moves[todo], D, heads.k) for D in blocks]
         scores[todo] = np.concatenate([part[0] for part in parts], axis=2)
         misfit[todo] = np.max([part[1] for part in parts], axis=0)
-        allowed = max(LOST, ASTRAY_FITS * float(np.median(misfit)))
-        todo = np.flatnonzero(misfit > allowed)
+        todo = np.flatnonzero(~(misfit <= max(LOST, ASTRAY * float(np.quantile(misfit, FINE)))))
         if len(todo) == 0:
             return moves, scores, float(np.median(misfit))
         moves[todo] *= SHORTENED
     raise NotConverged("some last tokens are answered like no token that their attention weights could explain")
-
-
-ASTRAY_FITS = 30.0  # times the typical misfit

@@ -22,13 +22,14 @@ from .columns import Columns, each_time, last_tokens, read_columns, read_keys, r
 from .geometry import Reference, Total, View, read_reference, read_total
 from .pairs import read_pairs
 from .spaces import Bunches, bunches, read_pencil
-from .values import Heads, find_heads, read_key_rows, rows_needed
+from .values import Heads, Rows, find_heads, read_key_rows, rows_needed
 
 REFERENCES = 2
 SCORES = 1.0  # typical, of keys in rows
 LONGEST_KEYS = 2.0  # times ordinary tokens
 FIRST, EXACT = 1e-9, 3.0  # how exactly tokens are found at first, of an answer, and then, in roundings
-BAD_DROP, SHORTER_KEYS, SHORTENINGS = 1e-2, 0.25, 3  # rows that drop that badly in rank are asked with shorter keys
+SHORTER_KEYS, SHORTENINGS = 0.25, 3  # rows in which no heads are found are asked with shorter keys
+MOST_WAYS = 4  # to see heads, tried on the same rows
 DROPPED = 1e-6  # a rank drop worse than this is none
 ROUNDS = 16
 MOVED = 1e-3, 1e-2  # of an answer, by pairs: more as the heads get better
@@ -65,6 +66,10 @@ def learn_block(
         except NotConverged as error:
             failed = error
     raise failed
+
+
+Way = tuple[Bunches, list[np.ndarray]]
+NO_WEIGHTS = "no attention weights between 0 and 1 explain what single keys move, for any number of heads"
 
 
 @dataclass(frozen=True)
@@ -107,19 +112,17 @@ def find_block(oracle: Oracle, rng: np.random.Generator, size: float) -> Found:
     references = [read_reference(oracle, token, size) for token in tokens]
     total = read_total(oracle, references, size)
     references.sort(key=lambda at: condition(at.within(total.outputs)))
-    at, view, way, guesses = find_bunches(oracle, references, total, size, rng)
-    typical = float(np.sqrt(np.mean(np.square(way.values))))
-    length = min(SCORES / max(typical, 1e-300), LONGEST_KEYS * size)
+    at, view, ways = find_bunches(oracle, references, total, size, rng)
     references = [at, *(other for other in references if other is not at)]
     oracle.stage = "telling heads apart"
-    heads = find_first_heads(oracle, at, view, total, way, guesses, length, rng)
-    return find_exact(oracle, references, total, way, *heads, rng)
+    first = find_first_heads(oracle, at, view, total, ways, size, rng)
+    return find_exact(oracle, references, total, *first, rng)
 
 
 def find_bunches(
     oracle: Oracle, references: list[Reference], total: Total, size: float, rng: np.random.Generator
-) -> tuple[Reference, View, Bunches, list[np.ndarray]]:
-    """The reference at which heads show apart, how many there are, and directions that are each head's own."""
+) -> tuple[Reference, View, list[Way]]:
+    """The reference at which heads show apart, and ways to see them, with directions that are each head's own."""
     oracle.stage = "counting heads"
     for curved in CURVED:
         for at in references:
@@ -128,8 +131,7 @@ def find_bunches(
             least = total.outputs.shape[1] - len(view.gains)
             ways = bunches(np.linalg.eigvals(pencil.matrix), least, least + total.unseen.shape[1])
             if ways:
-                each = zip(ways[0].values, ways[0].sizes, strict=True)
-                return at, view, ways[0], [pencil.space(value, b) for value, b in each]
+                return at, view, [(way, [*map(pencil.space, way.values, way.sizes)]) for way in ways[:MOST_WAYS]]
     raise NotConverged(no_bunches(oracle.dim, len(view.gains), least))
 
 
@@ -144,25 +146,35 @@ def no_bunches(dim: int, seen: int, blind: int) -> str:
     )
 
 
-def find_first_heads(oracle, at, view, total, way, guesses, length, rng):
-    """Rows and heads to about the error of differences, with keys as long as they can be."""
-    for _ in range(SHORTENINGS):
-        z = length * rng.standard_normal((rows_needed(oracle.dim, len(view.gains), way), oracle.dim))
-        rows = read_key_rows(oracle, at, total, z)
-        rows, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST)
-        if heads.ratio <= BAD_DROP:
-            return rows, heads
-        length *= SHORTER_KEYS
-    raise NotConverged("no choice of attention weights explains what single keys move: the heads found do not fit")
+def find_first_heads(
+    oracle: Oracle, at: Reference, view: View, total: Total, ways: list[Way], size: float, rng: np.random.Generator
+) -> tuple[Bunches, Rows, Heads]:
+    """Rows, and the first way to see heads that is true of them, with keys as long as they can be."""
+    for shorter in range(SHORTENINGS):
+        rows = None
+        for way, guesses in ways:
+            if rows is None:
+                typical = float(np.sqrt(np.mean(np.square(way.values))))
+                length = min(SCORES / max(typical, 1e-300), LONGEST_KEYS * size) * SHORTER_KEYS**shorter
+                z = length * rng.standard_normal((rows_needed(oracle.dim, len(view.gains), way), oracle.dim))
+                rows = read_key_rows(oracle, at, total, z)
+            found, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST)
+            if heads is not None:
+                return way, found, heads
+    raise NotConverged(NO_WEIGHTS)
 
 
-def find_exact(oracle, references, total, way, rows, heads, rng) -> Found:
+def find_exact(
+    oracle: Oracle, references: list[Reference], total: Total, way: Bunches, rows: Rows, heads: Heads, rng
+) -> Found:
     """The same to rounding: the rows again, then pairs for the sum of all maps, as long as either gets better."""
     at, wanted = references[0], EXACT * oracle.roundoff
     view = at.within(total.outputs)
     for _ in range(ROUNDS):
-        before = heads
-        rows, heads = find_heads(oracle, at, view, total, rows, way, heads.spaces, wanted)
+        rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, wanted)
+        if better is None:
+            raise NotConverged(NO_WEIGHTS)
+        before, heads = heads, better
         if heads.ratio > before.ratio / BETTER and heads.misfit > before.misfit / BETTER:
             break
     if not heads.ratio <= DROPPED:
@@ -170,13 +182,13 @@ def find_exact(oracle, references, total, way, rows, heads, rng) -> Found:
     for moved in MOVED:
         each = each_time(view, heads, way.lost)
         keys = [heads.k, *(read_keys(oracle, other, heads, each, rng) for other in references[1:])]
-        better = read_pairs(oracle, references, keys, heads.B, total, moved)
-        seen = at.within(better.outputs)
+        sharper = read_pairs(oracle, references, keys, heads.B, total, moved)
+        seen = at.within(sharper.outputs)
         spaces = [seen.carried(space, view) for space in heads.spaces]
-        again, found = find_heads(oracle, at, seen, better, rows, way, spaces, wanted)
-        if not found.misfit < heads.misfit:
+        again, better = find_heads(oracle, at, seen, sharper, rows, way, spaces, wanted)
+        if better is None or not better.misfit < heads.misfit:
             break
-        rows, heads, total, view = again, found, better, seen
+        rows, heads, total, view = again, better, sharper, seen
     return Found(references, total, way, heads, view)
 
 

@@ -37,23 +37,52 @@ class Bunches:
 
 
 def bunches(eigenvalues: np.ndarray, least_lost: int, most_lost: int) -> list[Bunches]:
-    """Ways to see H bunches that add up, those that hold for the most widths first.
+    """Ways to see H bunches that add up: by gaps, and as heads of equal rank.
 
     Ranks `b_h + 1 + g`, where g dimensions are lost, add up to all `p + g` of them: p eigenvalues, and those lost.
     """
-    votes: dict[Bunches, int] = {}
-    kept: dict[tuple, Bunches] = {}
+    lost = range(least_lost, most_lost + 1)
+    ways = by_gaps(eigenvalues, lost) + [way for g in lost for way in of_equal_rank(eigenvalues, g)]
+    first: dict[tuple, Bunches] = {}
+    for way in ways:
+        first.setdefault((way.sizes, way.lost), way)
+    return list(first.values())
+
+
+def of_equal_rank(eigenvalues: np.ndarray, lost: int) -> list[Bunches]:
+    """The fewest heads of one rank: half a bunch would pass for a whole one."""
+    p, values = len(eigenvalues), np.sort(eigenvalues.real)
+    for H in range(1, p // SMALLEST_BUNCH + 1):
+        size, rest = divmod(p - H - (H - 1) * lost, H)
+        if rest or size < SMALLEST_BUNCH:
+            continue
+        widths = values[size - 1 :] - values[: p - size + 1]
+        free, parts = np.ones(p, bool), []
+        for start in np.argsort(widths):
+            if len(parts) == H or widths[start] > WIDTHS[-1] * np.median(np.abs(values)):
+                break
+            if free[start : start + size].all():
+                free[start : start + size] = False
+                parts.append(float(np.median(values[start : start + size])))
+        if len(parts) == H:
+            return [Bunches(tuple(parts), (size,) * H, lost)]
+    return []
+
+
+def by_gaps(eigenvalues: np.ndarray, lost: range) -> list[Bunches]:
+    """Runs of eigenvalues with gaps between them, those that hold for the most widths of a gap first."""
+    votes: dict[tuple, int] = {}
+    ways: dict[tuple, Bunches] = {}
     for width in WIDTHS * np.median(np.abs(eigenvalues)):
         real = np.sort(eigenvalues.real[np.abs(eigenvalues.imag) <= width])
         parts = np.split(real, np.flatnonzero(np.diff(real) > width) + 1)
         parts = [part for part in parts if len(part) >= SMALLEST_BUNCH]
         sizes, H = tuple(len(part) for part in parts), len(parts)
-        for lost in range(least_lost, most_lost + 1):
-            if H and sum(sizes) + H + (H - 1) * lost == len(eigenvalues):
-                values = tuple(float(np.median(part)) for part in parts)
-                way = kept.setdefault((sizes, lost), Bunches(values, sizes, lost))
-                votes[way] = votes.get(way, 0) + 1
-    return sorted(votes, key=lambda way: -votes[way])
+        for g in lost:
+            if H and sum(sizes) + H + (H - 1) * g == len(eigenvalues):
+                ways.setdefault((sizes, g), Bunches(tuple(float(np.median(part)) for part in parts), sizes, g))
+                votes[sizes, g] = votes.get((sizes, g), 0) + 1
+    return [ways[key] for key in sorted(votes, key=lambda key: -votes[key])]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..._errors import NotConverged
 from ..._linalg import norms, svd
 from ..._oracles import Oracle, find_alike, single
 from ..rank_drop import null_space, spare_rows
@@ -23,6 +24,7 @@ COPIES = 30  # of the last token: what keys do to it is small, and sequences sta
 MORE_ROWS = 1.1  # times as many as there are unknowns
 FEW = 8  # rows beyond
 FAINT, FULL = 1e-4, 1e-3  # weights below that share of an even one, or that close to 1, say little about scores
+BAD_DROP = 1e-2  # of singular values in a rank drop: none
 ASTRAY = 30.0  # times the typical misfit of a row: another token that happens to be answered alike
 
 
@@ -72,7 +74,9 @@ def find_moves(oracle: Oracle, at: Reference, view: View, rows: Rows, wanted: fl
         tokens = at.token + blind[which] + view.moves(seen)
         return (rows.answers[which] - single(oracle, tokens)) @ view.looks
 
-    seen, _ = find_alike(step, start, wanted * scale, 1e4 * oracle.roundoff * scale)
+    seen, left = find_alike(step, start, wanted * scale, 1e4 * oracle.roundoff * scale)
+    if not np.isfinite(left).all():
+        raise NotConverged("some sequences are answered like no single token near their last one")
     return replace(rows, moves=blind + view.moves(seen))
 
 
@@ -153,9 +157,12 @@ def find_weights(
     return weights, left
 
 
-def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """The keys `(H, d)` that give such weights: least squares of scores, each as good as its weight shows it."""
+def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray) -> np.ndarray | None:
+    """The keys `(H, d)` that give such weights: least squares of scores, each as good as its weight shows it; none where
+    too few of them are weights, between 0 and 1."""
     fine = (left <= ASTRAY * np.median(left)) & (weights > FAINT / COPIES).all(axis=1) & (weights < 1 - FULL).all(axis=1)
+    if fine.sum() < z.shape[1]:
+        return None
     z, weights = z[fine], weights[fine]
     scores, sure = np.log(weights * COPIES / (1 - weights)), weights * (1 - weights)
     return np.stack([np.linalg.lstsq(z * s[:, None], y * s, rcond=None)[0] for s, y in zip(sure.T, scores.T, strict=True)])
@@ -170,12 +177,17 @@ def expected_moves(z: np.ndarray, heads: Heads) -> np.ndarray:
 def find_heads(
     oracle: Oracle, at: Reference, view: View, total: Total, rows: Rows, way: Bunches, guesses: list[np.ndarray],
     wanted: float,
-) -> tuple[Rows, Heads]:
-    """Heads from rows, once: tokens that are answered alike, value maps, weights, keys."""
+) -> tuple[Rows, Heads | None]:
+    """Heads from rows, once: tokens that are answered alike, value maps, weights, keys; none where they do not fit."""
     rows = find_moves(oracle, at, view, rows, wanted)
     V, spaces, weights, ratio = split_heads(view, total, rows, way, guesses)
+    if not ratio <= BAD_DROP:
+        return rows, None
     B = value_maps(view, total, rows, V, weights)
     weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
+    k = keys_from(rows.z, weights, left)
+    if k is None:
+        return rows, None
     misfit = float(np.median(left) / np.median(norms(rows.answers - at.answer)))
-    heads = Heads(B, V, keys_from(rows.z, weights, left), spaces, ratio, misfit)
+    heads = Heads(B, V, k, spaces, ratio, misfit)
     return replace(rows, moves=expected_moves(rows.z, heads)), heads
