@@ -139,7 +139,12 @@ def plan_transformer(box: Sizes) -> Planned:
     return Planned(math.ceil(1.6 * network) + head + NETWORK + OVERHEAD + DISCOVERY, head - box.dim + network)
 
 
-JACOBIANS, ROW, SCORED, PAIRED = 40, 60, 18, 24  # queries of a block: for each dimension, row, sequence of scores, and pair
+JACOBIANS, ROW, SCORED, PAIRED = (
+    40,
+    60,
+    18,
+    24,
+)  # queries of a block: for each dimension, row, sequence of scores, and pair
 
 
 def plan_block(box: Sizes) -> Planned:

@@ -46,7 +46,9 @@ class LearnedBlock(LearnedVector):
         }[model.residual_map]
         norms = "".join(f", behind them {'LayerNorm' if n.kind == 'layer' else 'RMSNorm'}" for n in model.norms)
         free = f", {self.free} free direction{'s' * (self.free != 1)}" * bool(self.free)
-        return f"a block: {super().words}{norms}{free}; {residual}; what is behind stays a box, which answers are asked of"
+        return (
+            f"a block: {super().words}{norms}{free}; {residual}; what is behind stays a box, which answers are asked of"
+        )
 
     def suits(self, reach: float) -> tuple[float, ...]:
         half = 2 * float(np.sqrt(self.model.dim))

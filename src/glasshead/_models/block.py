@@ -1,8 +1,8 @@
 """`gh.Block`: several heads with a residual connection, in front of whatever a Transformer block puts behind them.
 
 The heads and the last token q add up to `u = q + sum_hi a_hi x_i P_h + c`, and the box answers `F(u)`. One token alone
-has `u = x S + c` with `S = I + sum_h P_h`, so every sequence is answered like the single token `x* = q + sum_hi a_hi (x_i
-- q) P_h S^-1`: to predict an answer, a block asks its box that token.
+has `u = x S + c` with `S = I + sum_h P_h`, so every sequence is answered like the single token `x* = q + sum_hi a_hi
+(x_i - q) P_h S^-1`: to predict an answer, a block asks its box that token.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ RESIDUAL_MAPS = ("assumed identity", "none", "unknown")
 
 
 class Block(Exported):
-    """Heads with value-output maps `v (d, d)`, a residual connection around them, and behind both whatever the box does.
+    """Heads with value-output maps `v (d, d)`, a residual connection around them, and behind both whatever the box
+    does.
 
     >>> import glasshead as gh
     >>> block = gh.Block.random(8, heads=2, seed=1)
@@ -33,14 +34,14 @@ class Block(Exported):
     >>> bool(abs(block([[1.0] * 8, [0.5] * 8]) - block.behind(token[None, None])[0]).max() < 1e-12), block.asked
     (True, 1)
 
-    `behind` asks the box: a sequence is answered like one token, `single_token(X)`, and the box is asked about that one;
-    `asked` counts them. Without `behind` a block can attend but not answer, and that is how it is saved, unless
+    `behind` asks the box: a sequence is answered like one token, `single_token(X)`, and the box is asked about that
+    one; `asked` counts them. Without `behind` a block can attend but not answer, and that is how it is saved, unless
     `Block.random` made it.
 
-    `residual_map` says what is known of the residual connection: "assumed identity" (then the value maps are identified),
-    "none" (there is no such connection) or "unknown"; in the last two cases the value maps are known up to one invertible
-    map, and are those that single tokens see. `norms` are normalisations that were recognised, and `free (f, d)` the
-    directions of u that no answer sees: value maps are what is left of them without these.
+    `residual_map` says what is known of the residual connection: "assumed identity" (then the value maps are
+    identified), "none" (there is no such connection) or "unknown"; in the last two cases the value maps are known up to
+    one invertible map, and are those that single tokens see. `norms` are normalisations that were recognised, and
+    `free (f, d)` the directions of u that no answer sees: value maps are what is left of them without these.
     """
 
     family = "block"
@@ -51,6 +52,7 @@ class Block(Exported):
         *,
         residual_map: str = "assumed identity",
         norms: Sequence[Norm] = (),
+        rotary: None = None,
         free: ArrayLike | None = None,
         behind: Any = None,
     ) -> None:
@@ -62,6 +64,7 @@ class Block(Exported):
         if behind is not None and not callable(behind):
             raise TypeError(f"expected behind to be a callable that asks the box, got {type(behind).__name__}")
         self.residual_map, self.norms, self.behind, self.asked = residual_map, tuple(norms), behind, 0
+        self.rotary = rotary  # positions that turn queries and keys: none yet
         self.free: np.ndarray = np.zeros((0, d)) if free is None else as_real(free, "free")
         check_shape(self.free.ndim == 2 and self.free.shape[1] == d, f"free directions (f, {d})", self.free.shape)
 

@@ -21,8 +21,8 @@ from .attention import Factors, Head, scores_from
 
 @dataclass(frozen=True)
 class Norm:
-    """LayerNorm (`kind="layer"`) or RMSNorm (`kind="rms"`) with the given eps, without gains and shifts, before the heads
-    or behind them; `eps=None` where it is not known, and then it is not to be called.
+    """LayerNorm (`kind="layer"`) or RMSNorm (`kind="rms"`) with the given eps, without gains and shifts, before the
+    heads or behind them; `eps=None` where it is not known, and then it is not to be called.
 
     >>> gh.Norm("layer", 1e-5)(np.array([1.0, 3.0])).round(3).tolist()
     [-1.0, 1.0]

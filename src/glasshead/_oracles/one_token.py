@@ -1,8 +1,8 @@
 """The box on single tokens: its derivatives, and the single token that is answered like a sequence.
 
-Behind heads with a residual connection one token alone reaches every point that a sequence reaches, so every sequence is
-answered like some single token, whatever lies behind (`gh.Block`). That token is found by asking: chord steps with one
-Jacobian for all sequences around it, and Anderson's acceleration, which corrects that Jacobian from the answers.
+Behind heads with a residual connection one token alone reaches every point that a sequence reaches, so every sequence
+is answered like some single token, whatever lies behind (`gh.Block`). That token is found by asking: chord steps with
+one Jacobian for all sequences around it, and Anderson's acceleration, which corrects that Jacobian from the answers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .base import Oracle
 
 Answers = Callable[[np.ndarray], np.ndarray]  # of a batch of vectors
 
-# Of the change from one step to the next: smooth answers follow the law of differences far better, and a neuron of a ReLU
+# Of the change from one step to the next: smooth answers follow the law of differences far better, and a neuron of a
+# ReLU
 # network that turns on in between does not.
 KINK = 3e-3
 NOISE = 16.0  # roundings: changes below that say nothing

@@ -46,10 +46,10 @@ def recover(
     `TargetMismatch` with the evidence, one that hides its parameters `NotIdentifiable`. `family="auto"` finds out what
     the box is: "attention", "multi-head" (a sum of heads), "transformer" (a two-layer ReLU network behind the head) or
     "any-network" (anything behind it), or "block" (several heads and a residual connection with anything behind them,
-    from answers of as many numbers as a token has). `rank` is discovered unless given; `accuracy` is the largest acceptable
-    `||W_hat - W||_F`, which can save queries where W is nearly of low rank; `budget` is the most queries to ask;
-    `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same queries. Where the
-    box normalises its tokens before the head, "any-network" finds that out, eps included, unless `norm` says it: a
+    from answers of as many numbers as a token has). `rank` is discovered unless given; `accuracy` is the largest
+    acceptable `||W_hat - W||_F`, which can save queries where W is nearly of low rank; `budget` is the most queries to
+    ask; `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same queries. Where
+    the box normalises its tokens before the head, "any-network" finds that out, eps included, unless `norm` says it: a
     `gh.Norm`, or None for no normalisation. Of the residual connection of a "block" it is assumed that it adds the last
     token as it is, unless `residual_map=None`: value maps are then known up to one invertible map.
 

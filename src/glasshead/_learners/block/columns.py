@@ -1,8 +1,8 @@
 """W and key biases, once the value maps are known: scores of many tokens at once, at last tokens around one reference.
 
-`[x + D_1, .., x + D_t, x, .., x]` is answered like the token `x + sum_hi a_hi D_i B_h`, and its weights `a_hi` themselves
-are the unknowns: no more of them than answers see dimensions, so no matter what answers do not see. `log a_hi` less that
-of the last token is the score `D_i . (W_h x + key_bias_h)`.
+`[x + D_1, .., x + D_t, x, .., x]` is answered like the token `x + sum_hi a_hi D_i B_h`, and its weights `a_hi`
+themselves are the unknowns: no more of them than answers see dimensions, so no matter what answers do not see. `log
+a_hi` less that of the last token is the score `D_i . (W_h x + key_bias_h)`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_scores(
     `k (j, H, d)` or `(H, d)` are keys nearby, to start from."""
     j, H, t = len(last), len(B), len(D)
     answers = np.asarray(oracle(with_copies(last, np.broadcast_to(D, (j, *D.shape)), COPIES)))
-    moves = np.einsum("td,hde->hte", D, B).reshape(H * t, -1)
+    moves = np.einsum("td,hde->hte", D, B, optimize=True).reshape(H * t, -1)
     inverse = np.linalg.pinv(moves @ at.jacobian)
     e = np.exp(np.einsum("td,jhd->jht", D, np.broadcast_to(k, (j, *k.shape[-2:]))))
     start = (e / (COPIES + e.sum(axis=2, keepdims=True))).reshape(j, -1)
@@ -50,24 +50,25 @@ def read_scores(
     rest = (1 - weights.sum(axis=2, keepdims=True)) / COPIES
     with np.errstate(all="ignore"):
         scores = np.log(weights) - np.log(rest)
-    moved = np.median(norms(np.einsum("jht,hte->je", weights, moves.reshape(H, t, -1)) @ at.jacobian))
+    moved = np.median(norms(np.einsum("jht,hte->je", weights, moves.reshape(H, t, -1), optimize=True) @ at.jacobian))
     return scores, np.where(np.isfinite(scores).all(axis=(1, 2)), left / moved, np.inf)
 
 
 def token_blocks(each: int, least: int, dim: int, k: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """`(blocks, each, d)`: tokens, relative to the last one, that span everything and have scores of the order of one."""
+    """`(blocks, each, d)`: tokens, relative to the last one, that span everything and have scores of the order of
+    one."""
     blocks = -(-least // each)
     D = np.concatenate([random_rotation(dim, rng) for _ in range(-(-blocks * each // dim))])[: blocks * each]
     length = np.sqrt(dim / np.mean(np.sum(k**2, axis=1)))
     return length * D.reshape(blocks, each, dim)
 
 
-def read_keys(
-    oracle: Oracle, at: Reference, heads: Heads, each: int, rng: np.random.Generator
-) -> np.ndarray:
+def read_keys(oracle: Oracle, at: Reference, heads: Heads, each: int, rng: np.random.Generator) -> np.ndarray:
     """`W_h q + key_bias_h` at another reference, `(H, d)`."""
     blocks = token_blocks(each, oracle.dim, oracle.dim, heads.k, rng)
-    scores = np.concatenate([read_scores(oracle, at, heads.B, at.token[None], D, heads.k)[0][0] for D in blocks], axis=1)
+    scores = np.concatenate(
+        [read_scores(oracle, at, heads.B, at.token[None], D, heads.k)[0][0] for D in blocks], axis=1
+    )
     return scores @ np.linalg.pinv(blocks.reshape(-1, oracle.dim)).T
 
 

@@ -30,7 +30,8 @@ def seen_rank(s: np.ndarray) -> int:
 
 
 def with_copies(last: np.ndarray, D: Float[np.ndarray, "b t d"], copies: int) -> Float[np.ndarray, "b n d"]:
-    """Sequences `[q + D_1, .., q + D_t, q, .., q]` that end in so many copies of the last token q, `(d,)` or `(b, d)`."""
+    """Sequences `[q + D_1, .., q + D_t, q, .., q]` that end in so many copies of the last token q, `(d,)` or `(b,
+    d)`."""
     q = np.broadcast_to(last, (len(D), D.shape[2]))[:, None]
     return np.concatenate([q + D, np.repeat(q, copies, axis=1)], axis=1)
 
@@ -76,7 +77,8 @@ class Reference:
 
 @dataclass(frozen=True)
 class Total:
-    """The sum B of all heads' maps, `(d, d)`, up to what no answer sees: `unseen (d, e)`. `outputs (d, m)` is a basis of
+    """The sum B of all heads' maps, `(d, d)`, up to what no answer sees: `unseen (d, e)`. `outputs (d, m)` is a basis
+    of
     what B reaches."""
 
     B: np.ndarray
@@ -120,7 +122,9 @@ def read_total(oracle: Oracle, references: list[Reference], size: float) -> Tota
 def read_pair_slope(oracle: Oracle, q: np.ndarray, size: float) -> Float[np.ndarray, "d k"]:
     """Twice the slope of `f([q + z ; q])` at z = 0, where both tokens count alike: `B` times the Jacobian."""
     step = size * step_length(oracle)
-    return 2 * read_slope(lambda Z: np.asarray(oracle(with_copies(q, Z[:, None], 1))), oracle.dim, step, oracle.roundoff)
+    return 2 * read_slope(
+        lambda Z: np.asarray(oracle(with_copies(q, Z[:, None], 1))), oracle.dim, step, oracle.roundoff
+    )
 
 
 def read_unseen(oracle: Oracle, references: list[Reference], unseen: Float[np.ndarray, "d e"]) -> np.ndarray:

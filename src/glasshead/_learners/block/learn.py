@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._checks import check_block_laws
-from ..._errors import AccuracyUnreachable, NotConverged, TargetMismatch
+from ..._errors import AccuracyUnreachable, NotConverged
 from ..._learned import LearnedBlock
 from ..._linalg import norms, unit
 from ..._models import Attention, Block, Norm
@@ -56,7 +56,9 @@ def learn_block(
     come up to one invertible map.
     """
     if not oracle.exact:
-        raise AccuracyUnreachable("a block is read from differences of answers, which take all their digits: without a promise")
+        raise AccuracyUnreachable(
+            "a block is read from differences of answers, which take all their digits: without a promise"
+        )
     oracle.stage = "telling what it is"
     outputs = check_block_laws(oracle, rng)
     for size in SIZES:
@@ -83,7 +85,9 @@ class Found:
     view: View
 
 
-def learn_at(oracle: Oracle, rng, rank: int | None, residual_map: str | None, size: float, outputs: int) -> LearnedBlock:
+def learn_at(
+    oracle: Oracle, rng, rank: int | None, residual_map: str | None, size: float, outputs: int
+) -> LearnedBlock:
     found = find_block(oracle, rng, size)
     oracle.stage = "reading W"
     at, heads = found.references[0], found.heads
@@ -141,8 +145,8 @@ def condition(view: View) -> float:
 
 def no_bunches(dim: int, seen: int, blind: int) -> str:
     return (
-        f"of {dim} directions the {seen} that answers see do not split into heads: value maps have to be of rank {3 + blind} at "
-        "least, with ranks that add up, behind anything that is one-to-one but for a few directions"
+        f"of {dim} directions the {seen} that answers see do not split into heads: value maps have to be of rank "
+        f"{3 + blind} at least, with ranks that add up, behind anything that is one-to-one but for a few directions"
     )
 
 
@@ -237,5 +241,7 @@ def read_ray(oracle: Oracle, found: Found) -> bool:
     """Whether answers stay as they are far along the direction that they do not see, as behind a normalisation."""
     at, view = found.references[0], found.view
     length = ALONG_RAY * float(norms(at.token))
-    blind, seen = (single(oracle, at.token[None] + length * unit(x)[None])[0] for x in (view.blind[0], view.directions[0]))
+    blind, seen = (
+        single(oracle, at.token[None] + length * unit(x)[None])[0] for x in (view.blind[0], view.directions[0])
+    )
     return bool(norms(blind - at.answer) <= CONSTANT * norms(seen - at.answer))

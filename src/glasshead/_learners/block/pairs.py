@@ -40,7 +40,7 @@ def read_pairs(
     for _ in range(ROUNDS):
         seen = []
         for at, view, k, (z, both, answers) in zip(references, views, keys, asked, strict=True):
-            even = np.einsum("bh,bd,hde->be", expit(both @ k.T) - 0.5, both, B)
+            even = np.einsum("bh,bd,hde->be", expit(both @ k.T) - 0.5, both, B, optimize=True)
             off = (answers - single(oracle, at.token + both @ found / 2 + even)) @ view.looks / view.gains
             seen.append(np.linalg.solve(z, z @ found @ view.directions.T + off[:d] - off[d:]))
         found = np.linalg.lstsq(side, np.concatenate(seen, axis=1).T, rcond=None)[0].T @ visible.T

@@ -1,10 +1,10 @@
 """How many heads a block has, and where each one's outputs are, from second differences at one token.
 
 `f([q + z ; q])` is answered like the token `q + z B / 2 + sum_h (z.k_h) z B_h / 4 + O(z^3)`, with `k_h = W_h q +
-key_bias_h`. What `G(q + z B / 2)` leaves of it, for z and -z together, is the quadratic form `Q(z) = sum_h (z.k_h) z B_h
-J / 2`. Half of its bilinear form at a fixed z, as a matrix in units of `B J`, is `sum_h (z.k_h) Pi_h` plus a matrix of
-rank H: each `z.k_h` is an eigenvalue of `r_h - 1` dimensions, and fewer where answers are blind to some of the outputs.
-No second Jacobian, no token to be found, and no matter in which directions answers are blind.
+key_bias_h`. What `G(q + z B / 2)` leaves of it, for z and -z together, is the quadratic form `Q(z) = sum_h (z.k_h) z
+B_h J / 2`. Half of its bilinear form at a fixed z, as a matrix in units of `B J`, is `sum_h (z.k_h) Pi_h` plus a matrix
+of rank H: each `z.k_h` is an eigenvalue of `r_h - 1` dimensions, and fewer where answers are blind to some of the
+outputs. No second Jacobian, no token to be found, and no matter in which directions answers are blind.
 """
 
 from __future__ import annotations

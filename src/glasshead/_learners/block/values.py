@@ -1,10 +1,11 @@
 """Every head's value map, and its keys at one token, from sequences `[q + z, q, .., q]`.
 
-A key z beside so many copies of q has the weight `a_h = e^s / (copies + e^s)`, `s = z.k_h`, in head h, and the sequence is
-answered like the token `q + sum_h a_h z B_h`, near q. In units of answers at q, rows of what z moved and of what it
+A key z beside so many copies of q has the weight `a_h = e^s / (copies + e^s)`, `s = z.k_h`, in head h, and the sequence
+is answered like the token `q + sum_h a_h z B_h`, near q. In units of answers at q, rows of what z moved and of what it
 would move alone drop in rank by what one head owns (`rank_drop`): that gives directions `N_h` which no other head
 reaches, and the weights. Of each head's inputs `V_h` that shows all but the dimensions that are lost to what answers do
-not see; these come from two heads at a time, as one that are told from all others. Then `B_h = V_h C_h` follows from rows and B.
+not see; these come from two heads at a time, as one that are told from all others. Then `B_h = V_h C_h` follows from
+rows and B.
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ def two_at_a_time(
 ) -> list[np.ndarray]:
     """Inputs of all heads, each together with one that differs from all others by its weights.
 
-    What l reads of answers belongs to heads c and a alone if `y.l = a_c z.v_c + a_a z.v_a` in all rows, with `v_c + v_a =
-    B l`: linear in l and `v_c`, with as many solutions as the two have dimensions, less those lost.
+    What l reads of answers belongs to heads c and a alone if `y.l = a_c z.v_c + a_a z.v_a` in all rows, with `v_c + v_a
+    = B l`: linear in l and `v_c`, with as many solutions as the two have dimensions, less those lost.
     """
     H, p, ranks = weights.shape[1], Y.shape[1], way.ranks
     apart = np.array([[norms(weights[:, i] - weights[:, j]) if i != j else np.inf for j in range(H)] for i in range(H)])
@@ -144,38 +145,50 @@ def find_weights(
     oracle: Oracle, at: Reference, rows: Rows, B: np.ndarray, guess: np.ndarray, wanted: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The weights `(b, H)` with which each row is answered like `q + sum_h a_h z B_h`, and how far off answers are."""
-    moves = np.einsum("bd,hde->bhe", rows.z, B)
+    moves = np.einsum("bd,hde->bhe", rows.z, B, optimize=True)
     inverse = np.linalg.pinv(moves @ at.jacobian)
     left = np.empty(len(rows.z))
 
     def step(weights: np.ndarray, which: np.ndarray) -> np.ndarray:
-        off = rows.answers[which] - single(oracle, at.token + np.einsum("bh,bhe->be", weights, moves[which]))
+        moved = np.einsum("bh,bhe->be", weights, moves[which], optimize=True)
+        off = rows.answers[which] - single(oracle, at.token + moved)
         left[which] = norms(off)
-        return np.einsum("bk,bkh->bh", off, inverse[which])
+        return np.einsum("bk,bkh->bh", off, inverse[which], optimize=True)
 
     weights, _ = find_alike(step, guess, wanted, 1e4 * oracle.roundoff)
     return weights, left
 
 
 def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray) -> np.ndarray | None:
-    """The keys `(H, d)` that give such weights: least squares of scores, each as good as its weight shows it; none where
+    """The keys `(H, d)` that give such weights: least squares of scores, each as good as its weight shows it; none
+    where
     too few of them are weights, between 0 and 1."""
-    fine = (left <= ASTRAY * np.median(left)) & (weights > FAINT / COPIES).all(axis=1) & (weights < 1 - FULL).all(axis=1)
+    fine = (
+        (left <= ASTRAY * np.median(left)) & (weights > FAINT / COPIES).all(axis=1) & (weights < 1 - FULL).all(axis=1)
+    )
     if fine.sum() < z.shape[1]:
         return None
     z, weights = z[fine], weights[fine]
     scores, sure = np.log(weights * COPIES / (1 - weights)), weights * (1 - weights)
-    return np.stack([np.linalg.lstsq(z * s[:, None], y * s, rcond=None)[0] for s, y in zip(sure.T, scores.T, strict=True)])
+    return np.stack(
+        [np.linalg.lstsq(z * s[:, None], y * s, rcond=None)[0] for s, y in zip(sure.T, scores.T, strict=True)]
+    )
 
 
 def expected_moves(z: np.ndarray, heads: Heads) -> np.ndarray:
     """Where rows are answered, from what is known of the heads."""
     e = np.exp(z @ heads.k.T)
-    return np.einsum("bh,bhe->be", e / (COPIES + e), np.einsum("bd,hde->bhe", z, heads.B))
+    return np.einsum("bh,bhe->be", e / (COPIES + e), np.einsum("bd,hde->bhe", z, heads.B, optimize=True))
 
 
 def find_heads(
-    oracle: Oracle, at: Reference, view: View, total: Total, rows: Rows, way: Bunches, guesses: list[np.ndarray],
+    oracle: Oracle,
+    at: Reference,
+    view: View,
+    total: Total,
+    rows: Rows,
+    way: Bunches,
+    guesses: list[np.ndarray],
     wanted: float,
 ) -> tuple[Rows, Heads | None]:
     """Heads from rows, once: tokens that are answered alike, value maps, weights, keys; none where they do not fit."""

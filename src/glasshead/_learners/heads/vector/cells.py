@@ -18,8 +18,8 @@ from ...._errors import NotConverged, TargetMismatch
 from ...._linalg import random_rotation, svd
 from ...._meters import Readout, SumOfHeads
 from ...._oracles import Combined, Oracle
-from ..saturated import Arc, KeyCircle, arcs, find_circle, find_interior, random_units, read_arc_point
 from ...rank_drop import NullSpace, best_weights
+from ..saturated import Arc, KeyCircle, arcs, find_circle, find_interior, random_units, read_arc_point
 from .spaces import NeedsScalarRoute, across_inputs, are_separate
 
 CIRCLES = 3  # tried: two jumps may fall together on one
