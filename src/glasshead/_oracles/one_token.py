@@ -26,8 +26,9 @@ SHORTER_STEP = 1 / 24  # where one does
 
 
 def single(oracle: Oracle, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b k"]:
-    """What the box answers to each token alone."""
-    return np.asarray(oracle(tokens[:, None]))
+    """What the box answers to each token alone; to the end of its reach in that direction, where a token lies beyond."""
+    beyond = norms(tokens)[:, None] / oracle.reach
+    return np.asarray(oracle((tokens / np.maximum(1.0, beyond))[:, None]))
 
 
 def read_slope(answers: Answers, dim: int, step: float, roundoff: float) -> Float[np.ndarray, "d k"]:

@@ -141,6 +141,8 @@ def handed_back(oracle: Oracle, box: Oracle, seen: str, learned: Learned, check:
     found = learned.recovery(oracle.queries, check, seen)
     if isinstance(found.model, FrontHead | Block):
         found.model.behind = box
+    if isinstance(found.model, Block):
+        found.model.asked = 0
     return found
 
 

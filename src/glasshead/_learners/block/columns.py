@@ -17,6 +17,7 @@ from ..._oracles import Oracle, find_alike, single
 from .geometry import Reference, View, with_copies
 from .values import COPIES, Heads
 
+OF_REACH = 0.5  # for tokens, relative to the last one
 SHARE = 0.5  # of the tokens that every head could just tell apart
 SPARE = 4  # last tokens beyond the rank of W at which all scores are read
 TIMES = 1.5  # as many scores as unknowns, at the others
@@ -54,18 +55,18 @@ def read_scores(
     return scores, np.where(np.isfinite(scores).all(axis=(1, 2)), left / moved, np.inf)
 
 
-def token_blocks(each: int, least: int, dim: int, k: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def token_blocks(oracle: Oracle, each: int, least: int, k: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """`(blocks, each, d)`: tokens, relative to the last one, that span everything and have scores of the order of
     one."""
-    blocks = -(-least // each)
+    blocks, dim = -(-least // each), oracle.dim
     D = np.concatenate([random_rotation(dim, rng) for _ in range(-(-blocks * each // dim))])[: blocks * each]
-    length = np.sqrt(dim / np.mean(np.sum(k**2, axis=1)))
+    length = min(np.sqrt(dim / np.mean(np.sum(k**2, axis=1))), OF_REACH * oracle.reach)
     return length * D.reshape(blocks, each, dim)
 
 
 def read_keys(oracle: Oracle, at: Reference, heads: Heads, each: int, rng: np.random.Generator) -> np.ndarray:
     """`W_h q + key_bias_h` at another reference, `(H, d)`."""
-    blocks = token_blocks(each, oracle.dim, oracle.dim, heads.k, rng)
+    blocks = token_blocks(oracle, each, oracle.dim, heads.k, rng)
     scores = np.concatenate(
         [read_scores(oracle, at, heads.B, at.token[None], D, heads.k)[0][0] for D in blocks], axis=1
     )
@@ -86,7 +87,7 @@ def last_tokens(at: Reference, rng: np.random.Generator) -> np.ndarray:
     """Moves `(d, d)` of the last token that span everything, each as long as answers bear."""
     left, s, _ = svd(at.jacobian, full=True)
     gains = np.concatenate([s, np.zeros(len(left) - len(s))])
-    length = np.minimum(FAR * norms(at.answer) / np.maximum(gains, 1e-300), FARTHEST * norms(at.token))
+    length = np.minimum(FAR * np.linalg.norm(at.answer) / np.maximum(gains, 1e-300), FARTHEST * np.linalg.norm(at.token))
     return random_rotation(len(left), rng) @ (left.T * length[:, None])
 
 
@@ -102,7 +103,7 @@ def read_columns(
     """All scores at a few last tokens show the span of the columns of every W; at the others a few scores do."""
     d, H = oracle.dim, len(heads.B)
     moves = last_tokens(at, rng)
-    blocks = token_blocks(each, d, d, heads.k, rng)
+    blocks = token_blocks(oracle, each, d, heads.k, rng)
     full = min(d, rank + SPARE)
     while True:
         first, scores, misfit = read_settled(oracle, at, heads, moves[:full], blocks)
@@ -114,7 +115,7 @@ def read_columns(
     if full == d:
         W = [np.linalg.solve(first, changed[:, h]).T for h in range(H)]
         return Columns(np.array(W), heads.k - np.array(W) @ at.token, tuple(K.shape[1] for K in spans), misfit)
-    few = token_blocks(each, int(np.ceil(TIMES * (max(K.shape[1] for K in spans) + 1))), d, heads.k, rng)
+    few = token_blocks(oracle, each, int(np.ceil(TIMES * (max(K.shape[1] for K in spans) + 1))), heads.k, rng)
     others, scores, also = read_settled(oracle, at, heads, moves[full:], few)
     tokens, W = few.reshape(-1, d), []
     for h, K in enumerate(spans):

@@ -17,7 +17,7 @@ from ..._errors import AccuracyUnreachable, NotConverged
 from ..._learned import LearnedBlock
 from ..._linalg import norms, unit
 from ..._models import Attention, Block, Norm
-from ..._oracles import Oracle, single
+from ..._oracles import DOUBLE, Oracle, single
 from .columns import Columns, each_time, last_tokens, read_columns, read_keys, read_scores, token_blocks
 from .geometry import Reference, Total, View, read_reference, read_total
 from .pairs import read_pairs
@@ -40,6 +40,7 @@ PARALLEL = 1e-4  # off the direction of (1, .., 1): the mean, which LayerNorm fo
 ALONG_RAY, CONSTANT = 0.1, 1e-3  # of a token, and of the answer's change otherwise: a normalisation forgets lengths
 NO_RESIDUAL = 1e-6  # of B: nothing but heads
 CURVED = 2.0, 0.5, 8.0  # the length of keys in second differences, times the fourth root of a rounding
+SHARE_OF_REACH = 0.2  # for the length of tokens: what is asked about is at most so many times longer
 SIZES = 1.0, 0.25  # of entries of tokens: those that users send, and shorter ones
 
 
@@ -56,18 +57,23 @@ def learn_block(
     come up to one invertible map.
     """
     if not oracle.exact:
-        raise AccuracyUnreachable(
-            "a block is read from differences of answers, which take all their digits: without a promise"
-        )
+        raise AccuracyUnreachable("a block is read from differences of answers, which need all their digits")
     oracle.stage = "telling what it is"
     outputs = check_block_laws(oracle, rng)
+    failed = None
     for size in SIZES:
-        size = min(size, 0.2 * oracle.reach / np.sqrt(oracle.dim))
+        size = min(size, SHARE_OF_REACH * oracle.reach / float(np.sqrt(oracle.dim)))
         try:
             return learn_at(oracle, rng, rank, residual_map, size, outputs)
         except NotConverged as error:
             failed = error
-    raise failed
+    assert failed is not None
+    few = f": the box gives {outputs} outputs, and each that is missing of {oracle.dim} hides a dimension of every head"
+    reason = f"{failed}{few * (outputs < oracle.dim)}"
+    if oracle.roundoff > DOUBLE:
+        digits = f"{-np.log10(oracle.roundoff):.0f} digits"
+        raise AccuracyUnreachable(f"{reason}; its answers have {digits}, and a box that computes in float64 has 16")
+    raise NotConverged(reason) from failed
 
 
 Way = tuple[Bunches, list[np.ndarray]]
@@ -136,7 +142,7 @@ def find_bunches(
             ways = bunches(np.linalg.eigvals(pencil.matrix), least, least + total.unseen.shape[1])
             if ways:
                 return at, view, [(way, [*map(pencil.space, way.values, way.sizes)]) for way in ways[:MOST_WAYS]]
-    raise NotConverged(no_bunches(oracle.dim, len(view.gains), least))
+    raise NotConverged(no_bunches(oracle.dim, len(view.gains), least + total.unseen.shape[1]))
 
 
 def condition(view: View) -> float:
@@ -201,7 +207,7 @@ def read_fresh_error(
 ) -> float:
     """The worst head's relative error in the scores of fresh tokens at fresh last tokens."""
     moves = last_tokens(at, rng)[:FRESH]
-    D = token_blocks(each, each, oracle.dim, heads.k, rng)[0]
+    D = token_blocks(oracle, each, each, heads.k, rng)[0]
     scores, _ = read_scores(oracle, at, heads.B, at.token + moves, D, heads.k)
     each_head = list(zip(columns.W, columns.key_bias, strict=True))
     expected = np.stack([((at.token + moves) @ W.T + c) @ D.T for W, c in each_head], axis=1)
@@ -240,8 +246,8 @@ def assembled(oracle: Oracle, found: Found, columns: Columns, residual_map: str 
 def read_ray(oracle: Oracle, found: Found) -> bool:
     """Whether answers stay as they are far along the direction that they do not see, as behind a normalisation."""
     at, view = found.references[0], found.view
-    length = ALONG_RAY * float(norms(at.token))
+    length = ALONG_RAY * float(np.linalg.norm(at.token))
     blind, seen = (
         single(oracle, at.token[None] + length * unit(x)[None])[0] for x in (view.blind[0], view.directions[0])
     )
-    return bool(norms(blind - at.answer) <= CONSTANT * norms(seen - at.answer))
+    return bool(np.linalg.norm(blind - at.answer) <= CONSTANT * np.linalg.norm(seen - at.answer))

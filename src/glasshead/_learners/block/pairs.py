@@ -30,8 +30,8 @@ def read_pairs(
     for at, view in zip(references, views, strict=True):
         left, s, _ = svd(view.seen(total.B), full=True)
         gains = np.concatenate([s, np.zeros(d - len(s))])
-        longest = min(LONGEST, LONGEST_OF_MOVED * moved) * norms(at.token)
-        length = np.minimum(2 * moved * norms(at.answer) / np.maximum(gains, 1e-300), longest)
+        longest = min(LONGEST, LONGEST_OF_MOVED * moved) * np.linalg.norm(at.token)
+        length = np.minimum(2 * moved * np.linalg.norm(at.answer) / np.maximum(gains, 1e-300), longest)
         z = left.T * length[:, None]
         both = np.concatenate([z, -z])
         asked.append((z, both, np.asarray(oracle(with_copies(at.token, both[:, None], 1)))))

@@ -69,7 +69,7 @@ def find_moves(oracle: Oracle, at: Reference, view: View, rows: Rows, wanted: fl
     """The tokens that are answered like the rows, from those that were expected; what is not seen stays as expected."""
     start = view.seen(rows.moves)
     blind = rows.moves - view.moves(start)
-    scale = float(norms(at.answer))
+    scale = float(np.linalg.norm(at.answer))
 
     def step(seen: np.ndarray, which: np.ndarray) -> np.ndarray:
         tokens = at.token + blind[which] + view.moves(seen)
@@ -111,7 +111,7 @@ def two_at_a_time(
     = B l`: linear in l and `v_c`, with as many solutions as the two have dimensions, less those lost.
     """
     H, p, ranks = weights.shape[1], Y.shape[1], way.ranks
-    apart = np.array([[norms(weights[:, i] - weights[:, j]) if i != j else np.inf for j in range(H)] for i in range(H)])
+    apart = np.array([[np.linalg.norm(weights[:, i] - weights[:, j]) if i != j else np.inf for j in range(H)] for i in range(H)])
     anchor = int(np.argmax(apart.min(axis=1)))
     V: dict[int, np.ndarray] = {}
     for c in (h for h in range(H) if h != anchor):
