@@ -24,6 +24,7 @@ OPPOSITE_TOKENS = "a token and its opposite, each beside the same last one, diff
 HARDLY_APART = "two tokens hardly apart count alike"
 WEIGHT_RANGE = "an attention weight lies between 0 and 1"
 MIXED_KEYS = "a mixture of two keys has the mixture of their logits"
+COPIED_KEY = "eight copies of a key have eight times its odds"
 HALF_PROBE = "half a probe has half the score"
 SAME_OUTPUT = "a sequence and a shorter one with the same attention output are answered alike"
 FRESH_HEAD = "the recovered head predicts fresh answers"
@@ -38,7 +39,11 @@ ALL_HEADS = (
     STRAIGHT_RAYS,
     ALSO_ELSEWHERE,
 )  # laws that hold however many heads there are
-ANY_RANK = (WEIGHT_RANGE, MIXED_KEYS)  # laws of one head that are about one query token, whatever the rank of W
+ANY_RANK = (
+    WEIGHT_RANGE,
+    MIXED_KEYS,
+    COPIED_KEY,
+)  # laws of one head that are about one query token, whatever the rank of W
 
 NOT_HEADS = "the box is not a sum of attention heads"
 NOT_FRONT_HEAD = "the box is not a single attention head with a network behind it"

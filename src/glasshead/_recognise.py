@@ -128,9 +128,10 @@ def find_cancelling(oracle: Oracle, rng: np.random.Generator) -> Guess:
     in between; several whose values cancel in every single token need not, and rounding is all that one token shows."""
     one, other = (law_token(oracle, rng) for _ in range(2))
     zero = oracle(np.zeros((1, 1, oracle.dim)))
-    for tokens in (length * np.stack([one, other]) for length in OUTGROWN):
-        if np.linalg.norm(tokens, axis=1).max() > oracle.reach:
+    for length in OUTGROWN:
+        if length * min(1.0, oracle.reach) > oracle.reach:
             continue
+        tokens = length * np.stack([one, other])
         alone = float(np.abs(oracle(tokens[:, None]) - zero).max())
         both = oracle(tokens[None])
         error = SURE * (oracle.tolerance + (oracle.rtol + oracle.roundoff) * float(np.abs(both).max()))

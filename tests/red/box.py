@@ -30,7 +30,9 @@ class Box:
 
     `inside` says whether a family of the library holds it ("family"), perhaps or in part ("either"), or not
     ("outside"); `needs` the level of `formats` that shows it; `signs` the family that reads it from yes and no, if one
-    does. `size` is the length of an ordinary token's entries.
+    does. `size` is the length of an ordinary token's entries. `clock` is what changes with every question, for a box
+    that drifts: it is judged as it stood after the last one, since nobody can know what it will be. `unit` is the
+    relative error of one rounding in its arithmetic.
     """
 
     answer: Callable[[np.ndarray], Any]
@@ -46,6 +48,8 @@ class Box:
     promise: dict = field(default_factory=dict)
     arguments: dict = field(default_factory=dict)
     expect: Expect = "refuse"
+    clock: list | None = None
+    unit: float = 2.0**-53
 
 
 @dataclass
@@ -269,7 +273,7 @@ def build(name: str, seed: int) -> Box:
     if box.inside == "family" and level >= box.needs:
         expect = "recover"
     arguments = {"family": box.family, "seed": seed % 1000, **box.arguments}
-    return replace(box, answer=quietly(box.answer), arguments=arguments, expect=expect)
+    return replace(box, answer=quietly(box.answer), arguments=arguments, expect=expect, unit=draw.form.unit)
 
 
 def quietly(answer: Callable) -> Callable:

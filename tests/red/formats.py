@@ -93,6 +93,14 @@ class Format:
     rtol: float | None = None
     promised: int = 0
 
+    @property
+    def unit(self) -> float:
+        """The largest relative error of any one of its roundings."""
+        x = np.linspace(0.5, 1.0, 1001).astype(self.dtype)
+        steps = (self.token, self.score, self.weight, self.value, self.answer)
+        errors = [float(np.abs(step(x) - x).max()) for step in steps]
+        return max(*errors, float(np.abs(self.exp(x) / np.exp(x) - 1).max()), float(np.finfo(self.dtype).eps) / 2)
+
     def tokens(self, X) -> np.ndarray:
         return self.token(np.asarray(X).astype(self.dtype))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .box import Box, Draw, kind
 from .inside import gaussian
-from .judge import ordinary
+from .judge import FAINT, ordinary
 
 ALMOST = ("float64/none", "float32/none", "float64/norm", "float64/rounded", "float64/loose", "float64/loose-rtol")
 ALMOST += ("float32/norm", "bfloat16-answers/none", "float16-answers/none", "bfloat16-scores/none")
@@ -79,9 +79,10 @@ def left_by(draw: Draw, percent: int, way) -> Box:
     unit = np.quantile(amounts, 0.78) or amounts.max() or 1.0  # what is reached on a fifth of the inputs
     size = percent / 100 * float(np.ptp(answers)) / unit
     form = draw.form
+    shows = percent / 100 > FAINT * form.unit
     return Box(
         lambda X: form.answer((made(X) + size * change(np.asarray(X, float))).astype(form.dtype)), dim,
-        family=draw.family("attention"), heads=2 if way is other_head else None,
+        family=draw.family("attention"), heads=2 if way is other_head and shows else None,
     )  # fmt: skip
 
 

@@ -111,6 +111,7 @@ def attempt(box: Box, seed: int, record: dict, advised: str = "") -> tuple[str, 
     record |= verdict.numbers | {
         "queries": found.queries, "family": found.family, "heads": found.heads, "bound": found.bound,
         "confidence": found.confidence, "residual": found.residual,
+        "sequences": 0 if found.checked is None else found.checked.sequences,
     }  # fmt: skip
     return outcome_of(box, verdict)
 

@@ -70,7 +70,7 @@ def drifting_answers(draw: Draw) -> Box:
         asked[0] += len(X)
         return y + (step * late.reshape(-1, *[1] * (y.ndim - 1))).astype(y.dtype)
 
-    return of(made, answer, draw)
+    return of(made, answer, draw, clock=asked)
 
 
 @kind("drift", STEADY)
@@ -83,7 +83,7 @@ def drifting_weights(draw: Draw) -> Box:
         W = (made.W + step * asked[0] * towards).astype(made.W.dtype)
         return Head(made.form, W, made.v, made.key_bias, made.bias)(X)
 
-    return of(made, answer, draw)
+    return of(made, answer, draw, clock=asked)
 
 
 @kind("drift", STEADY)
@@ -95,7 +95,7 @@ def another_after_a_while(draw: Draw) -> Box:
         asked[0] += len(X)
         return (made if asked[0] <= after else other)(X)
 
-    return of(made, answer, draw)
+    return of(made, answer, draw, clock=asked)
 
 
 @kind("memory", STEADY)

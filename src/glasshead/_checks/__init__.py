@@ -3,7 +3,8 @@
 `laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
 with a network behind them, and of yes and no. `held_out` draws, asks and judges fresh sequences; `heads`, `outputs`,
 `signs` and `front` add what their families need. `judge` decides last, for every family alike, from the answers to
-`ordinary` sequences. `noise` tells noise that nobody promised from a box of another kind.
+`ordinary` sequences, and for one head by its `odds`. `noise` tells noise that nobody promised from a box of another
+kind.
 A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a law that is broken raises `TargetMismatch`.
 """
 
@@ -14,6 +15,7 @@ from .held_out import QUERIES, check_held_out, check_held_out_vector
 from .judge import check_a_few, check_everywhere
 from .laws import MIXTURE_KEYS, check_head_laws, check_layer_laws, check_mixture, mix_third_key
 from .noise import Noise, Unpromised, find_promise, read_noise, refuse_noise
+from .odds import ODDS_QUERIES
 from .ordinary import JUDGE_QUERIES
 from .outputs import check_held_out_outputs
 from .signs import SIGN_QUERIES, check_held_out_signs

@@ -18,12 +18,14 @@ from typing import NoReturn
 
 import numpy as np
 
-from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable
+from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable, Evidence
 from .._learned import HeldOut, Learned
 from .._oracles import Oracle, Voting
 from .._recovery import Checked
 from .held_out import CHECKING, Compared
+from .odds import check_odds
 from .ordinary import (
+    LARGER,
     NEIGHBOURS,
     OF_RANGE,
     SINGLES,
@@ -42,8 +44,9 @@ from .ordinary import (
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
 WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers: a bound that may be too small
-SHRUNK = 4.0  # times the same: where a narrow format gives a bound that is far too large
+SHRUNK = 2.0  # times the same: W is hardly further off, whatever larger bounds allow
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
+FEWEST = 8  # answers that bounds decide: a box that is another one on a third of all sequences would have shown
 PROMISE_BROKEN = 4.0  # the same square, from which a promise is not believed
 NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
 SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence
@@ -52,29 +55,37 @@ SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next
 def check_everywhere(
     oracle: Oracle, learned: Learned, held: HeldOut, rng: np.random.Generator
 ) -> tuple[Learned, HeldOut]:
-    """What is found, with bounds that hold, and what fresh queries say of it, after `JUDGE_QUERIES` more; for a head
-    whose predictions ask the box, twice as many but for single tokens, which it says nothing about."""
+    """What is found, with bounds that hold, and what fresh queries say of it, after `JUDGE_QUERIES` more, and
+    `ODDS_QUERIES` for one head; for a head whose predictions ask the box, twice as many but for single tokens, which it
+    says nothing about."""
     oracle.stage = CHECKING
     refuse_unbounded(oracle, learned, held)
+    if learned.one_head and oracle.answers == "value" and (broken := check_odds(oracle, learned, rng)) is not None:
+        return learned, replace(held, evidence=broken)
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
         return learned, check_signs_everywhere(oracle, learned, held, [x for kind in kinds for x in kind.X], rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
-    bounded = groups
-    if learned.measurable and oracle.box.exact and oracle.box.narrow:
-        seen = as_seen(learned, groups)
-        groups = [with_doubts([g], seen, held, rng)[0] if g.kind.name == USERS else g for g in groups]
+    if learned.measurable:
+        found, broken = with_true_bounds(oracle, learned, groups)
+        if broken is not None:
+            return learned, replace(held, evidence=broken)
+        if found is not learned:
+            learned, groups = found, with_doubts(groups, found, held, rng)
     compared = [group.compared for group in groups]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
     residual = max((group.compared.residual(group.largest) for group in groups), default=0.0)
     check = with_sequences(held, allowed[np.isfinite(allowed)], residual)
     law = ALSO_ELSEWHERE if oracle.exact and not oracle.narrow else EVERYWHERE
     evidence = next((found for each in compared if (found := each.evidence(law)) is not None), None)
+    if evidence is None and learned.measurable:
+        evidence = strayed(learned, held, groups, rng)
     if evidence is not None:
         return learned, replace(check, evidence=evidence, checked=None)
+    refuse_undecided(learned, check, allowed)
     refuse_void(learned, check, groups)
     refuse_unseen(learned, check, groups, rng)
-    return with_true_bounds(oracle, learned, check, bounded) if learned.measurable else (learned, check)
+    return learned, check
 
 
 A_FEW = 2, 3, 5, 8  # the lengths of a first look
@@ -113,10 +124,23 @@ def refuse(say: str, learned: Learned, check: HeldOut) -> NoReturn:
     raise AccuracyUnreachable(f"{say}: the answers have too few digits for this box", replace(learned, check=check))
 
 
-def as_seen(learned: Learned, groups: list[Answered]) -> Learned:
-    """What was found, with bounds as small as answers to suited tokens show its errors to be, if these are smaller.
-    Bounds that follow from a format allow for the worst, and would excuse what is wrong for users'."""
-    return learned.with_bounds_times(min(1.0, SHRUNK * float(np.sqrt(of_kind(groups, SUITED).worse))))
+def refuse_undecided(learned: Learned, check: HeldOut, allowed: np.ndarray) -> None:
+    """Refuses where bounds leave nearly all answers open: then next to nothing was compared, unless bounds can be
+    measured and answers were held against what is left of them."""
+    decided = int(np.isfinite(allowed).sum())
+    if decided < FEWEST <= len(allowed) and not learned.measurable:
+        refuse(f"bounds leave all but {decided} of {len(allowed)} fresh answers open", learned, check)
+
+
+def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator) -> Evidence | None:
+    """What shows that more than a few answers to users' tokens and to larger ones are off, while those to suited tokens
+    show W to be known far better than that. Bounds that allow for the worst would excuse it."""
+    seen = learned.with_bounds_times(min(1.0, SHRUNK * of_kind(groups, SUITED).seen))
+    others = [group for group in groups if group.kind.name in (USERS, LARGER)]
+    off = [group.strays for group in with_doubts(others, seen, held, rng)]
+    if float(np.mean(np.concatenate([each.excess for each in off]) > 1)) <= 1 - NEARLY_ALL:
+        return None
+    return next(found for each in off if (found := each.evidence(EVERYWHERE)) is not None)
 
 
 def of_kind(groups: list[Answered], name: str) -> Answered:
@@ -124,11 +148,11 @@ def of_kind(groups: list[Answered], name: str) -> Answered:
 
 
 def refuse_void(learned: Learned, check: HeldOut, groups: list[Answered]) -> None:
-    """Refuses where answers are off by too large a share of their range for tokens of every size, or for any where no
-    bounds say what else to expect; or by too large a share of what attention does to them."""
+    """Refuses where answers are off by too large a share of their range for tokens of every size, or of any where no
+    bounds that follow from a promise say what else to expect; or by too large a share of what attention does."""
     several = [group for group in groups if group.kind.name != SINGLES]
     shares = [float(np.quantile(group.share, NEARLY_ALL)) for group in several]
-    share = (max if learned.bound is None else min)(shares, default=1.0)
+    share = (min if learned.measurable else max)(shares, default=1.0)
     if share > VOID:
         refuse(f"answers are off by {share:.0%} of their range", learned, check)
     shares = [float(np.sqrt(np.mean(g.off**2) / np.mean(g.chosen**2))) for g in groups if np.any(g.chosen)]
@@ -145,21 +169,18 @@ def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Answered], rng:
             refuse(f"the W of one head, number {h + 1} of those found, shows in no answer", learned, check)
 
 
-def with_true_bounds(
-    oracle: Oracle, learned: Learned, check: HeldOut, groups: list[Answered]
-) -> tuple[Learned, HeldOut]:
+def with_true_bounds(oracle: Oracle, learned: Learned, groups: list[Answered]) -> tuple[Learned, Evidence | None]:
     """Bounds that are as wide as the answers show, where the box computes less accurately than its answers look. What
-    follows from a promise is not widened: answers that contradict it are refused."""
+    follows from a promise is not widened: what contradicts it is handed back."""
     suited, alone = of_kind(groups, SUITED), of_kind(groups, SINGLES)
     worst = max((suited, alone), key=lambda group: group.worse)
     if not oracle.exact:
-        broken = worst.worse > PROMISE_BROKEN
         compared = Compared(worst.X, worst.got, worst.want, worst.expected)
-        return learned, replace(check, evidence=compared.evidence(EVERYWHERE), checked=None) if broken else check
+        return learned, compared.evidence(EVERYWHERE) if worst.worse > PROMISE_BROKEN else None
     if worst.worse <= HALF_AS_FAR:
-        return learned, check
+        return learned, None
     of_W, of_v = (max(1.0, WIDENED * float(np.sqrt(group.worse))) for group in (suited, alone))
-    return learned.with_bounds_measured(of_W, of_v), check
+    return learned.with_bounds_measured(of_W, of_v), None
 
 
 def check_signs_everywhere(

@@ -12,7 +12,7 @@ from .._learned import HeldOut, Learned
 from .._oracles import Oracle
 from .held_out import Compared
 
-ALONE = 7  # sequences of one token, which show errors of v
+ALONE, ALONE_LONG = 7, 3  # sequences of one token, which show errors of v; those as long as v was read with
 JUDGED_LENGTHS = 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64  # a sequence of each for the sizes of users, suited, and larger
 JUDGE_QUERIES = ALONE + 3 * len(JUDGED_LENGTHS)
 
@@ -35,17 +35,34 @@ class Sequences(NamedTuple):
 
 
 def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> list[Sequences]:
-    """Tokens of users' size, of the suited one, and larger ones; single tokens; all that the model predicts."""
+    """Tokens of users' size, of the suited one, and larger ones; single tokens; all that the model predicts.
+
+    Suited keys are some times as long and suited last tokens as much shorter, which leaves their scores as they are,
+    and some of the single tokens are longer: the box is judged where its parameters were read, too.
+    """
     count = len(JUDGED_LENGTHS)
     suited = np.resize(learned.suits(oracle.reach), count)
+    lever, alone_lever = learned.levers(oracle)
     larger = np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, count)
     kinds = {USERS: 2.0 ** rng.uniform(-1, 1, count), SUITED: suited, LARGER: larger}
     every = [
         Sequences(name, gaussian_sequences(oracle, JUDGED_LENGTHS, sizes, rng), sizes) for name, sizes in kinds.items()
     ]
+    every[1] = Sequences(SUITED, [levered(oracle, x, lever) for x in every[1].X], lever * suited)
     alone = 2.0 ** rng.uniform(-1, 1, ALONE)
+    alone[:ALONE_LONG] *= alone_lever
     every.append(Sequences(SINGLES, gaussian_sequences(oracle, (1,) * ALONE, alone, rng), alone))
     return [kept for kind in every if (kept := said(learned, kind)).X]
+
+
+def levered(oracle: Oracle, x: np.ndarray, lever: float) -> np.ndarray:
+    """Keys that much longer, and a last token that much shorter."""
+    return sendable(oracle, np.concatenate([lever * x[:-1], x[-1:] / lever]))
+
+
+def sendable(oracle: Oracle, tokens: np.ndarray) -> np.ndarray:
+    """The tokens, none longer than can be sent."""
+    return tokens * np.minimum(1.0, oracle.reach / np.linalg.norm(tokens, axis=1, keepdims=True))
 
 
 def said(learned: Learned, kind: Sequences) -> Sequences:
@@ -58,12 +75,8 @@ def gaussian_sequences(
     oracle: Oracle, lengths: Sequence[int], sizes: np.ndarray, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """One sequence of each length, of Gaussian tokens with entries of that size, none longer than can be sent."""
-    X = []
-    for length, size in zip(lengths, sizes, strict=True):
-        tokens = size * rng.standard_normal((length, oracle.dim))
-        norms = np.linalg.norm(tokens, axis=1, keepdims=True)
-        X.append(tokens * np.minimum(1.0, oracle.reach / norms))
-    return X
+    each = zip(lengths, sizes, strict=True)
+    return [sendable(oracle, size * rng.standard_normal((length, oracle.dim))) for length, size in each]
 
 
 def by_length(function: Callable, X: Sequence[np.ndarray]) -> np.ndarray:
@@ -81,9 +94,10 @@ class Answered:
     """Sequences of one kind, what the box answered and what the model predicts, as `(B, k)`.
 
     `level` is how far off an answer may be by its promise and its format, `typical` how far off predictions are if the
-    model is off by its bounds, `furthest` how far at most, and `chosen` how far attention moves them from what the
-    plain mean would give. `largest` is the largest answer, and `extent` their range if tokens have size 1; single
-    tokens, in which heads may cancel, are measured by those of users' size where these are larger.
+    model is off by its bounds, `furthest` how far at most, `doubt` what comes on top, without end where bounds settle
+    nothing, and `chosen` how far attention moves them from what the plain mean would give. `largest` is the largest
+    answer, and `extent` their range if tokens have size 1; single tokens, in which heads may cancel, are measured by
+    those of users' size where these are larger.
     """
 
     kind: Sequences
@@ -92,6 +106,7 @@ class Answered:
     level: np.ndarray
     typical: np.ndarray
     furthest: np.ndarray
+    doubt: np.ndarray
     chosen: np.ndarray
     largest: float
     extent: float
@@ -122,7 +137,7 @@ class Answered:
     @property
     def allowed(self) -> np.ndarray:
         """How far off answers may be; as far as they are where bounds leave so much open that nothing can be said."""
-        open_end = NEIGHBOUR_TIMES * self.furthest
+        open_end = NEIGHBOUR_TIMES * (self.furthest + self.doubt)
         return np.where(open_end > VOID * self.range, np.inf, OF_RANGE * self.range + self.level + open_end)
 
     @property
@@ -132,12 +147,22 @@ class Answered:
     @property
     def expected(self) -> np.ndarray:
         """How far off answers are if the bounds are true and hardly any smaller would be."""
-        return np.hypot(self.typical, self.level)
+        return np.hypot(self.typical + self.doubt, self.level)
 
     @property
     def worse(self) -> float:
         """The mean square of how far off answers are, over what is expected."""
         return float(np.mean(self.off**2 / np.maximum(self.expected, np.finfo(float).tiny) ** 2))
+
+    @property
+    def seen(self) -> float:
+        """How far off answers are, over what they would be if the model were off by all that its bounds leave open."""
+        return float(np.sqrt(replace(self, doubt=np.zeros(len(self.X))).worse))
+
+    @property
+    def strays(self) -> Compared:
+        """The answers, and how far off they may be if the model is hardly further off than its neighbours."""
+        return replace(self.compared, allowed=OF_RANGE * self.range + self.level + NEIGHBOUR_TIMES * self.furthest)
 
 
 def read_groups(
@@ -157,11 +182,14 @@ def read_groups(
     for kind in kinds:
         part = slice(start, start := start + len(kind.X))
         largest = float(np.abs(got[part]).max())
-        extent = float(np.ptp(got[part] / kind.sizes[:, None], axis=0).max())
+        moved = got[part] - np.median(got[part], axis=0)  # a bias is no part of the range
+        extent = float(np.ptp(moved / kind.sizes[:, None], axis=0).max())
         if kind.name == SINGLES:
             largest, extent = max(largest, groups[0].largest), max(extent, groups[0].extent)
         none = np.zeros(len(kind.X))
-        groups.append(Answered(kind, got[part], want[part], level[part], none, none, chosen[part], largest, extent))
+        groups.append(
+            Answered(kind, got[part], want[part], level[part], none, none, none, chosen[part], largest, extent)
+        )
     return with_doubts(groups, learned, held, rng)
 
 
@@ -172,9 +200,9 @@ def with_doubts(groups: list[Answered], learned: Learned, held: HeldOut, rng: np
 
     def with_doubt(group: Answered) -> Answered:
         around = [apart(model, group.X, group.want) for model in neighbours] or [np.zeros(len(group.X))]
-        others = learned.doubt(group.X, group.want)
         typical, furthest = np.sqrt(np.mean(np.square(around), axis=0)), np.max(around, axis=0)
-        return replace(group, typical=typical + others, furthest=furthest + others)
+        doubt = np.broadcast_to(learned.doubt(group.X, group.want), len(group.X))
+        return replace(group, typical=typical, furthest=furthest, doubt=doubt)
 
     return [with_doubt(group) for group in groups]
 

@@ -11,10 +11,11 @@ import numpy as np
 from .._limits import BITS
 from .._models import Attention
 from .._oracles import Oracle
-from .learned import MEASURED, Predicting, free_parameters, gaussian_like, typical_score_error
+from .learned import MEASURED, Predicting, free_parameters, gaussian_like, head_length, typical_score_error
 
 ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
 OPEN_TIMES, OPEN_SCORE = 3.0, 0.5  # times the typical error of a score, and one that settles nothing
+ABOVE_BIAS = 16.0  # times a bias: what long keys say is rounded as if there were none
 WIDER = 3.0  # times an interval: what the held-out check allows
 BOUNDS = {"bound": "W", "bound_v": "v", "bound_key_bias": "key_bias", "bound_bias": "bias"}
 
@@ -31,6 +32,7 @@ class LearnedHead(Predicting):
 
     checked_by = "_checks:check_held_out"
     measurable = True
+    one_head = True
 
     model: Attention
     rank: int
@@ -55,6 +57,16 @@ class LearnedHead(Predicting):
         biases = " and ".join(["a key bias"] * head.has_key_bias + ["a bias"] * bool(np.any(head.bias))) or "no bias"
         rank = f"of rank {self.rank}" if self.rank else f"whose W cannot be told from 0 (at most {self.bound:.1e})"
         return f"one head {rank} with {biases}{self.caveat}"
+
+    def levers(self, oracle: Oracle) -> tuple[float, float]:
+        """So long that a bias, or the error of an answer that is always there, is small beside what the keys say; keys
+        not so long that a key bias decides alone."""
+        head, length = self.model, min(head_length(self.model), oracle.reach)
+        v, key_bias = float(np.linalg.norm(head.v)), float(np.linalg.norm(head.key_bias))
+        above = np.inf if oracle.tolerance > 0 else ABOVE_BIAS * float(np.abs(head.bias).max()) / v
+        above = min(above, oracle.reach)
+        decides = 1 / key_bias if key_bias > 0 else np.inf
+        return max(1.0, min(above, decides) / length), max(1.0, above / float(np.sqrt(head.dim)))
 
     def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list[Any]:
         return [self.neighbour(rng) for _ in range(count)]

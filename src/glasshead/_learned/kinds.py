@@ -42,6 +42,10 @@ class LearnedHeads(Attending):
     confidence: None = None
 
     @property
+    def one_head(self) -> bool:
+        return len(self.rank) == 1
+
+    @property
     def key_bias_in_W(self) -> tuple[bool, ...]:
         """For each head, whether its key bias lies in the column space of its W."""
         return tuple(in_columns(head, rank) for head, rank in zip(self.model.heads, self.rank, strict=True))

@@ -90,9 +90,19 @@ class Learned:
 
     # What the judge wants to know. Where a family says nothing it is judged by its answers alone.
 
+    @property
+    def one_head(self) -> bool:
+        """Whether it is one head with nothing behind it."""
+        return False
+
     def suits(self, reach: float) -> tuple[float, ...]:
         """The sizes of entries of tokens at which the model shows most of itself, one for each head if they differ."""
         return (1.0,)
+
+    def levers(self, oracle: Oracle) -> tuple[float, float]:
+        """How many times as long keys of these sizes should be, and last tokens shorter, for errors of scores to show
+        most; and how many times as long a single token, for those of values."""
+        return 1.0, 1.0
 
     def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list[Any]:
         """So many models as far from this one as its bounds leave open; or off by that share, if it has none."""
@@ -155,7 +165,10 @@ class Learned:
 
 
 def typical_score_error(tokens: np.ndarray, of_W: float, of_key_bias: float) -> float:
-    """How far off the scores of a sequence typically are where W and the key bias are off by so much."""
+    """How far off the scores of a sequence typically are where W and the key bias are off by so much; that of a token
+    alone decides nothing."""
+    if len(tokens) == 1:
+        return 0.0
     norms, d = np.linalg.norm(tokens, axis=1), tokens.shape[1]
     return float(norms.max() * (of_W * norms[-1] / d + of_key_bias / np.sqrt(d)))
 

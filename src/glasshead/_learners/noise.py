@@ -102,7 +102,8 @@ class Repeated:
         repeats = math.ceil(self.repeats * wanted / USUAL_PASSES)
         if len(passes) < wanted and repeats * USUAL_PASSES <= EFFORT:
             return Spoiled(max(repeats, 2 * self.repeats))
-        return sampled(passes, self.quiet, self.lacking(passes, accuracy, self.oracle.queries - before), first)
+        lacking = self.lacking(passes, accuracy, self.oracle.queries - before)
+        return sampled(passes, self.quiet, lacking, first, self.oracle.roundoff)
 
     def learn_passes(self, rank: int | None, accuracy: float | None, first: Attention) -> list[Attention] | Spoiled:
         """All of the same rank: where noise may have cut some of them short, all of W is measured instead."""

@@ -15,11 +15,11 @@ from .._checks import Unpromised
 from .._learned import BOUNDS, LearnedHead, Quiet, Sampled
 from .._linalg import numerical_rank
 from .._models import Attention
-from .._oracles import Narrow, Oracle, Scaled
+from .._oracles import DOUBLE, Narrow, Oracle, Scaled
 
 INTERVAL_CONFIDENCE = 0.95  # of the intervals, as is usual; `interval` says what they are
 FEWEST_PASSES = 4  # with 3 of the same noise the interval would be 1.3 times as wide, with 2 of them 2.2 times
-SHARED_ROUNDING = 2.0**-46  # of what is read: all passes may share it
+SHARED_ROUNDINGS = 2.0**7  # of what is read: all passes may share them
 PREDICTION_MARGIN = 1.2  # for an interval predicted from few passes
 # The error has as many degrees of freedom as numbers are read independently. Errors that many of them share leave
 # fewer: half of them, and 3 at most, make the interval a little too wide.
@@ -72,20 +72,25 @@ def wanted_passes(passes: list[Attention], accuracy: float | None) -> int:
     return wanted
 
 
-def interval(passes: list[Attention], name: str) -> float:
+def interval(passes: list[Attention], name: str, roundoff: float = DOUBLE) -> float:
     """How far the average is off in that parameter, at most, with `INTERVAL_CONFIDENCE`.
 
     For P independent values `sum |x - mean|^2 / (P (P - 1))` estimates the mean square of that error; the two have
-    k (P - 1) and k degrees of freedom, so their ratio follows an F distribution.
+    k (P - 1) and k degrees of freedom, so their ratio follows an F distribution. `roundoff` is the box's.
     """
     values = np.stack([np.asarray(getattr(head, name)) for head in passes])
     P = len(values)
-    square = float(np.sum((values - values.mean(axis=0)) ** 2)) / (P * (P - 1))
-    rounding = SHARED_ROUNDING * values[0].size * float(np.linalg.norm(values[0]))
-    return math.sqrt(quantile(P, values[0].size) * square) + rounding
+    squares = np.atleast_1d(np.sum((values - values.mean(axis=0)) ** 2, axis=0))
+    rounding = SHARED_ROUNDINGS * roundoff * values[0].size * float(np.linalg.norm(values[0]))
+    return math.sqrt(quantile(P, evenly(squares)) * float(squares.sum()) / (P * (P - 1))) + rounding
 
 
-def quantile(passes: int, numbers: int) -> float:
+def evenly(squares: np.ndarray) -> float:
+    """How many numbers that scatter alike would scatter as these do: one, if one of them does nearly all of it."""
+    return float(squares.sum() ** 2 / max(float(np.sum(squares**2)), np.finfo(float).tiny))
+
+
+def quantile(passes: int, numbers: float) -> float:
     free = max(1.0, min(FREE, numbers / 2))
     return float(F.ppf(INTERVAL_CONFIDENCE, free, free * (passes - 1)))
 
@@ -107,10 +112,10 @@ def exact_rank(head: Attention) -> int:
     return numerical_rank(np.linalg.svd(head.W, compute_uv=False), head.dim)
 
 
-def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: LearnedHead) -> Sampled:
+def sampled(passes: list[Attention], quiet: Quiet, lacking: str, one: LearnedHead, roundoff: float = DOUBLE) -> Sampled:
     """The average of the passes, with intervals from their spread."""
     head = average(passes)
-    bounds: dict[str, Any] = {name: interval(passes, parameter) for name, parameter in BOUNDS.items()}
+    bounds: dict[str, Any] = {name: interval(passes, parameter, roundoff) for name, parameter in BOUNDS.items()}
     rank, given = exact_rank(head), " for a head of that rank"
     if rank == head.dim:
         rank, given = numerical_rank(np.linalg.svd(head.W, compute_uv=False), rank, bounds["bound"]), ""

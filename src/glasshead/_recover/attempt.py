@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import JUDGE_QUERIES, QUERIES, SIGN_QUERIES, check_everywhere
+from .._checks import JUDGE_QUERIES, ODDS_QUERIES, QUERIES, SIGN_QUERIES, check_everywhere
 from .._errors import AccuracyUnreachable, BudgetExceeded, NotConverged, NotIdentifiable, TargetMismatch
 from .._families import FAMILIES, NEEDED, PROMISES, Family, Method, resolve
 from .._learned import HeldOut, Learned
@@ -19,7 +19,10 @@ from .._oracles import Flat, Opening, Oracle, read_opening
 from .._recognise import NO_GUESS, Failure, find_families, find_next
 from .._recovery import Recovery
 
-CHECKS = {"value": QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES}  # queries of all checks of a result
+CHECKS = {  # queries of all checks of a result
+    "value": QUERIES + ODDS_QUERIES + JUDGE_QUERIES,
+    "sign": SIGN_QUERIES + JUDGE_QUERIES,
+}
 
 Outcome = tuple[Recovery, str]  # what was found, and what to warn of, if anything
 

@@ -1,0 +1,47 @@
+"""A law of one head that needs no model of it: eight copies of a key have eight times its odds.
+
+Beside a last token q a key k has the weight p, and eight copies of it have `8p / (1 + 7p)` together, whatever scores
+are. All four answers, to `[k]`, `[q]`, `[k ; q]` and `[k ... k ; q]`, are the box's own, so a second head shows in the
+last digits however faint it is: errors of W, which may hide it elsewhere, play no part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._errors import COPIED_KEY, Evidence
+from .._learned import Learned
+from .._oracles import DOUBLE, Oracle
+from .held_out import Compared
+from .ordinary import ROUNDED, by_length, gaussian_sequences, levered
+
+COPIES = 8
+PROBES = 3  # pairs of a key and a last token: at one of them two heads may happen to agree
+ODDS_QUERIES = 4 * PROBES
+ROUNDED_SCORES = 2.0  # times sqrt(d) roundings: sums of d products in another order, for sequences of other lengths
+
+
+def check_odds(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> Evidence | None:
+    """What breaks the law, where answers are as accurate as promised or as their format is; `ODDS_QUERIES` queries."""
+    sizes = np.resize(learned.suits(oracle.reach), PROBES)
+    lever, _ = learned.levers(oracle)
+    pairs = [levered(oracle, x, lever) for x in gaussian_sequences(oracle, (2,) * PROBES, sizes, rng)]
+    copied = [np.concatenate([np.repeat(x[:1], COPIES, axis=0), x[1:]]) for x in pairs]
+    asked = [*copied, *pairs, *(x[:1] for x in pairs), *(x[1:] for x in pairs)]
+    many, one, key, last = by_length(oracle, asked).reshape(4, PROBES, -1)
+    swing = key - last
+    lengths = np.maximum(np.sum(swing**2, axis=1), np.finfo(float).tiny)
+    p = np.clip(np.sum((one - last) * swing, axis=1) / lengths, 0.0, 1.0)
+    want = last + swing * (COPIES * p / (1 + (COPIES - 1) * p))[:, None]
+    steep = COPIES / (1 + (COPIES - 1) * p) ** 2 * np.sqrt(swing.shape[1])
+    size = np.array([learned.largest_term(x) for x in pairs])
+    return Compared(copied, many, want, 2 * (1 + steep) * answer_error(oracle, size)).evidence(COPIED_KEY)
+
+
+def answer_error(oracle: Oracle, size: np.ndarray) -> np.ndarray:
+    """How far off answers made of numbers of that size are: as promised, or by some roundings of their format. A
+    relative error that is promised covers those."""
+    roundings = ROUNDED + (0.0 if oracle.box.narrow else ROUNDED_SCORES * np.sqrt(oracle.dim))
+    if oracle.box.rtol > 0:
+        return oracle.tolerance + (oracle.rtol + roundings * DOUBLE) * size
+    return oracle.tolerance + max(oracle.rtol, oracle.box.roundoff) * roundings * size
