@@ -6,7 +6,7 @@ behind it and LayerNorm or RMSNorm before it, `export` heads for other libraries
 """
 
 from .attention import Attention, Head, stripped_of_bias, with_values
-from .files import Model, load, save
+from .files import Model, load, save, written_whole
 from .front_head import Behind, FrontHead, Norm
 from .multi_head import MultiHead
 from .network import Network

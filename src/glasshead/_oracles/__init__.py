@@ -5,7 +5,20 @@ a query is counted, the budget, progress, answers kept, and what may leave a rec
 or its answers combined. `noise`: answers made better by asking again. `straightened`: a known network undone.
 """
 
-from .base import DOUBLE, HALF, REACH, SINGLE, Opening, Oracle, Wrapper, law_token, read_opening
+from .base import (
+    DOUBLE,
+    HALF,
+    HEADROOM,
+    REACH,
+    SINGLE,
+    Opening,
+    Oracle,
+    Wrapper,
+    law_token,
+    read_opening,
+    read_rows,
+    read_unit_rows,
+)
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
 from .box import Answering, SignOracle, ValueOracle, as_oracle
 from .noise import CERTAIN, Averaged, Narrow, Voting
