@@ -13,7 +13,7 @@ from safetensors.numpy import save, save_file
 import glasshead as gh
 from glasshead._cli.app import run
 from glasshead._models import files
-from glasshead._recovery import KINDS, LARGEST_FILE
+from glasshead._recovery import FIELD_KINDS, LARGEST_FILE
 
 from .helpers import head
 
@@ -150,7 +150,7 @@ def rewritten(saved, folder, **fields):
 
 
 def test_the_kinds_of_fields_are_those_of_a_recovery(saved, tmp_path):
-    assert set(KINDS) == set(gh.Recovery.__dataclass_fields__)
+    assert set(FIELD_KINDS) == set(gh.Recovery.__dataclass_fields__)
     assert gh.load_recovery(rewritten(saved, tmp_path)).heads == 1
 
 
@@ -186,7 +186,7 @@ JSON = st.recursive(
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
-@given(name=st.sampled_from(sorted(KINDS)), value=JSON)
+@given(name=st.sampled_from(sorted(FIELD_KINDS)), value=JSON)
 def test_any_json_in_a_field(saved, tmp_path_factory, name, value):
     folder = rewritten(saved, tmp_path_factory.mktemp("fields"), **{name: value})
     try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ._families import ANSWERS, named, resolve
 from ._limits import BITS, bits_for, information_limit
-from ._validate import positive, whole
+from ._validate import check_rank, positive, whole
 
 OVERHEAD = 104  # pilots, law checks, repeats, re-asked scores, the held-out check and the judge together
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
@@ -86,8 +86,8 @@ def planned(box: Sizes, family: str) -> Planned:
         raise ValueError(f"expected answers to be one of {ANSWERS}, got {box.answers!r}")
     if box.accuracy is not None:
         positive(box.accuracy, "accuracy")
-    if box.rank is not None and whole(box.rank, "rank", least=1) > dim:
-        raise ValueError(f"expected a rank from 1 to dim = {dim}, got {box.rank}")
+    if box.rank is not None:
+        check_rank(box.rank, dim)
     if declared is None:
         return plan_auto(box)
     if (refusal := declared.refusal(box.answers)) is not None:

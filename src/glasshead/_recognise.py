@@ -27,16 +27,16 @@ from ._oracles import DOUBLE, Opening, Oracle, law_token
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
 # in the laws that its learner checks.
 BENT = 1e-3
-PLACES = 3  # where answers are tested for being linear nearby; a kink may spoil one of them
+NEARBY_PLACES = 3  # where answers are tested for being linear nearby; a kink may spoil one of them
 STRAIGHT = 256.0  # roundings of the largest answer
 SHOWN_OUTPUTS = 0.5  # of the dimension: with fewer outputs hardly any value maps show apart
 ROUGH = 0.1  # of the change over a step: answers that rough nearby are noise, which the learner of one head tells
 LENGTHS = 2.0**-7, 2.0**-14  # of tokens whose copies are compared; one copy and two, at length 1, are a law of one head
-ALIKE = 1e-6  # of the size of answers, as for the laws
+COPIES_ALIKE = 1e-6  # of the size of answers, as for the laws
 OUTGROWN = 1.0, 2.0**-10, 2.0**-5, 2.0**5, 2.0**10, 2.0**15, 2.0**20  # lengths at which two tokens may show more
 LOUDER = 4.0  # times the answers to single tokens, which one head never exceeds
 SURE = 64.0  # times the error of an answer
-TYPICAL = 8  # single tokens whose answers say how large one typically is
+TYPICAL_TOKENS = 8  # single tokens whose answers say how large one typically is
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ def find_families(oracle: Oracle, opening: Opening, seed: int, any_number: bool)
 def find_network(oracle: Oracle, rng: np.random.Generator) -> Guess:
     """What lies behind the head, for one-row answers that are not affine."""
     h = oracle.roundoff ** (1 / 3)
-    x, u = (np.stack([law_token(oracle, rng) for _ in range(PLACES)]) for _ in range(2))
+    x, u = (np.stack([law_token(oracle, rng) for _ in range(NEARBY_PLACES)]) for _ in range(2))
     points = np.stack([(1 - h) * x - h * u, (1 - h) * x, (1 - h) * x + h * u], axis=1)
-    left, middle, right = oracle(points.reshape(-1, 1, oracle.dim)).reshape(PLACES, 3, -1).transpose(1, 0, 2)
+    left, middle, right = oracle(points.reshape(-1, 1, oracle.dim)).reshape(NEARBY_PLACES, 3, -1).transpose(1, 0, 2)
     size = float(np.abs([left, middle, right]).max())
     bent = np.abs(left + right - 2 * middle).max(axis=1)
     allowed = STRAIGHT * oracle.roundoff * size + 4 * (oracle.tolerance + oracle.rtol * size)
@@ -162,7 +162,7 @@ def find_several(oracle: Oracle, rng: np.random.Generator) -> Guess:
     for length in LENGTHS:
         one, three = (oracle(np.tile(length * token, (1, copies, 1)))[0] for copies in (1, 3))
         size = max(float(np.abs([one, three]).max()), read_typical(oracle, length, rng))
-        loose = (ALIKE + SURE * oracle.roundoff) * size
+        loose = (COPIES_ALIKE + SURE * oracle.roundoff) * size
         if float(np.abs(three - one).max()) > loose + 2 * (oracle.tolerance + oracle.rtol * size):
             return NO_GUESS
     near = token + np.sqrt(oracle.roundoff) * law_token(oracle, rng)
@@ -179,7 +179,7 @@ def read_typical(oracle: Oracle, length: float, rng: np.random.Generator) -> flo
     one answer that cancels may be hardly more than rounding, which goes with the others."""
     if oracle.roundoff <= DOUBLE:
         return 0.0
-    tokens = length * np.stack([law_token(oracle, rng) for _ in range(TYPICAL)])
+    tokens = length * np.stack([law_token(oracle, rng) for _ in range(TYPICAL_TOKENS)])
     return float(np.abs(oracle(tokens[:, None])).max())
 
 

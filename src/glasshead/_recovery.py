@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ._models import Model, load, save
+from ._models import Model, load, save, written_whole
 
 UNNOTICED = 0.05  # the probability with which what `unseen` says passes
 MODEL_FILE, RESULT_FILE = "model.safetensors", "recovery.json"
@@ -84,9 +84,8 @@ class Recovery:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         save(self.model, folder / MODEL_FILE)
-        part = folder / f".{RESULT_FILE}.{os.getpid()}.part"
-        part.write_text(json.dumps(self.to_dict(), indent=2) + "\n")
-        os.replace(part, folder / RESULT_FILE)
+        with written_whole(folder / RESULT_FILE) as part:
+            part.write_text(json.dumps(self.to_dict(), indent=2) + "\n")
         return folder
 
     def __str__(self) -> str:
@@ -105,10 +104,20 @@ class Recovery:
         return "\n".join(lines)
 
 
+UNSAID: dict[str, Any] = {"bound": None, "bound_v": None, "confidence": 0.0, "residual": None}
+
+
+def recovered(model: Model, rank: int | tuple[int, ...], **fields: Any) -> Recovery:
+    """A recovery with these fields, of the model's family and with a head for each rank; neither bounded nor checked
+    unless they say so."""
+    heads = len(rank) if isinstance(rank, tuple) else 1
+    return Recovery(model, model.family, heads, rank, **UNSAID | fields)
+
+
 LARGEST_FILE = 2**24  # bytes of recovery.json: one holds a dozen numbers and a sentence
 NUMBER = int, float
 # What the fields of a saved recovery are, after JSON.
-KINDS: dict[str, tuple[type, ...]] = {
+FIELD_KINDS: dict[str, tuple[type, ...]] = {
     "model": (str,),
     "family": (str,),
     "heads": (int,),
@@ -151,13 +160,13 @@ def read_fields(path: Path) -> dict[str, Any]:
         raise refused(f"it has more than {LARGEST_FILE:,} bytes")
     try:
         fields: dict[str, Any] = {"checked": None} | json.loads(path.read_text(encoding="utf-8"))
-        differ = KINDS.keys() ^ dict(fields).keys()
+        differ = FIELD_KINDS.keys() ^ dict(fields).keys()
     except (ValueError, TypeError, RecursionError) as error:
         raise refused(error) from error
     if differ:
         raise refused(f"it lacks, or should not have, {', '.join(sorted(differ))}")
     for name, value in fields.items():
-        if not isinstance(value, KINDS[name]) or isinstance(value, bool):
+        if not isinstance(value, FIELD_KINDS[name]) or isinstance(value, bool):
             raise refused(f"{name} is of type {type(value).__name__} there")
     rank: int | list[int] = fields["rank"]
     if isinstance(rank, list) and not all(type(one) is int for one in rank):

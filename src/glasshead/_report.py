@@ -15,7 +15,7 @@ import numpy as np
 
 # Blue for negative, red for positive, pale at zero (ColorBrewer's RdBu, reversed).
 STOPS = ["053061", "2166ac", "4393c3", "92c5de", "d1e5f0", "f7f7f7", "fddbc7", "f4a582", "d6604d", "b2182b", "67001f"]
-HALF = 127  # levels on either side of zero, so that zero has a colour of its own
+LEVELS = 127  # levels on either side of zero, so that zero has a colour of its own
 CELLS = 16  # up to this many rows and columns each entry is a rectangle; beyond, the panel is an embedded PNG
 DOTS = 512  # more rows or columns than this are not drawn one by one
 SIDE, GAP, MARGIN, HEAD, FOOT = 256, 44, 32, 84, 88  # pixels
@@ -77,7 +77,7 @@ def drawn(panel: Panel, x: int) -> str:
             text(0, -12, title, size=13.5),
             heatmap(values, panel.range, cell),
             f'<rect width="{columns * cell:g}" height="{rows * cell:g}" fill="none" stroke="#c7ccd1"/>',
-            bar(panel.range),
+            scale_bar(panel.range),
             "</g>",
         ]
     )
@@ -104,12 +104,12 @@ def image(values: np.ndarray, limit: float, cell: float) -> str:
     )
 
 
-def bar(limit: float) -> str:
+def scale_bar(limit: float) -> str:
     """The colour bar under a panel, with the numbers its colours stand for."""
     y = SIDE + 12
     ends = (("start", 0, -limit), ("middle", SIDE / 2, 0.0), ("end", SIDE, limit))
     strip = f'<rect y="{y}" width="{SIDE}" height="8" rx="2" fill="url(#colours)"/>'
-    return strip + "".join(text(x, y + 24, number(value), anchor, 11.5, FAINT) for anchor, x, value in ends)
+    return strip + "".join(text(x, y + 24, short_number(value), anchor, 11.5, FAINT) for anchor, x, value in ends)
 
 
 def gradient() -> str:
@@ -124,7 +124,7 @@ def text(
     return f'<text x="{x:g}" y="{y:g}" {style}>{escape(words)}</text>'
 
 
-def number(value: float) -> str:
+def short_number(value: float) -> str:
     return "0" if value == 0 else f"{value:.2g}".replace("-", "\N{MINUS SIGN}")
 
 
@@ -142,7 +142,7 @@ def thinned(values: np.ndarray) -> tuple[np.ndarray, int]:
 
 def palette() -> np.ndarray:
     stops = np.array([list(bytes.fromhex(colour)) for colour in STOPS], dtype=float)
-    at = np.linspace(0, len(STOPS) - 1, 2 * HALF + 1)
+    at = np.linspace(0, len(STOPS) - 1, 2 * LEVELS + 1)
     channels = [np.interp(at, np.arange(len(STOPS)), channel) for channel in stops.T]
     return np.stack(channels, axis=1).round().astype(np.uint8)
 
@@ -150,7 +150,7 @@ def palette() -> np.ndarray:
 def levels(values: np.ndarray, limit: float) -> np.ndarray:
     """Which of the palette's colours every entry gets."""
     share = np.zeros(np.shape(values)) if limit == 0 else np.clip(np.asarray(values) / limit, -1, 1)
-    return (np.rint(HALF * share) + HALF).astype(np.uint8)
+    return (np.rint(LEVELS * share) + LEVELS).astype(np.uint8)
 
 
 def colours(values: np.ndarray, limit: float) -> np.ndarray:
@@ -185,13 +185,15 @@ GRID = "#e3e7eb"
 
 
 @dataclass(frozen=True)
-class Curve:
+class ChartCurve:
     name: str
     x: Sequence[float]
     y: Sequence[float]
 
 
-def chart(path: str | os.PathLike, curves: Sequence[Curve], *, title: str, x: str, y: str, caption: str = "") -> Path:
+def chart(
+    path: str | os.PathLike, curves: Sequence[ChartCurve], *, title: str, x: str, y: str, caption: str = ""
+) -> Path:
     """Write the curves, whose heights run from 0 to 1, to `path`."""
     low, high = min(min(c.x) for c in curves), max(max(c.x) for c in curves)
 
@@ -226,7 +228,7 @@ def level(place, low: float, high: float, height: float) -> str:
     return rule + text(x1 - 8, y + 4, f"{height:g}", "end", 11.5, FAINT)
 
 
-def line(curve: Curve, place, colour: str) -> str:
+def line(curve: ChartCurve, place, colour: str) -> str:
     points = [place(at, height) for at, height in zip(curve.x, curve.y, strict=True)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in points)

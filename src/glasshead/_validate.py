@@ -47,3 +47,8 @@ def whole(value: Any, name: str, least: int | None = None) -> int:
             f"expected {name} to be an integer{f' >= {least}' if least is not None else ''}, got {value!r}"
         )
     return int(value)
+
+
+def check_rank(rank: Any, dim: int) -> None:
+    if whole(rank, "rank", least=1) > dim:
+        raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank!r}")

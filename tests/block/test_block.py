@@ -47,7 +47,7 @@ def test_a_torch_encoder_layer_is_recognised(activation):
     found = gh.recover(oracle)
     assert (found.family, found.heads, found.rank) == ("block", 2, (16, 16))
     assert gh.distance(gh.Block(truth.heads, free=found.model.free), found.model) < 1e-8
-    assert found.queries <= gh.plan(32, family="block", heads=2) and found.limit == 118
+    assert found.queries <= gh.plan(32, family="block", heads=2) and found.limit == 96
 
 
 def test_predictions_ask_one_token_each():

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from glasshead._cli.showing import GAP, can_draw, half_blocks
 from glasshead._cli.showing import matrix_picture as picture
-from glasshead._report import CELLS, DOTS, HALF, STOPS, Panel, colours, draw, palette
+from glasshead._report import CELLS, DOTS, LEVELS, STOPS, Panel, colours, draw, palette
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -96,7 +96,7 @@ def test_colours_have_a_middle_and_two_ends():
     assert [bytes(c).hex() for c in (left, middle, right)] == [STOPS[0], STOPS[5], STOPS[-1]]
     assert left[2] > left[0]
     assert right[0] > right[2]
-    assert len(np.unique(palette(), axis=0)) == 2 * HALF + 1
+    assert len(np.unique(palette(), axis=0)) == 2 * LEVELS + 1
     assert np.array_equal(colours(np.zeros((2, 2)), 0.0)[0, 0], middle)
 
 

@@ -19,8 +19,10 @@ JUDGE_QUERIES = ALONE + 3 * len(JUDGED_LENGTHS)
 OF_RANGE = 0.01  # of the range of answers: what is off by more is another function
 VOID = 0.05  # of the same: a check that allows more passes nearly anything
 ROUNDED = 4.0  # roundings of the largest number that an answer is made of
+FEW = 4  # sequences
 NEIGHBOURS = 6  # models as far from the found one as bounds leave open
 NEIGHBOUR_TIMES = 3.0  # times how far their answers typically are from its own
+LEAST_EXPECTED = 2.0**-500  # of an error: its square is still a number
 WORSE_THAN_RESIDUAL = 4.0  # times that of the held-out check: about what W is off by, of its norm, at most
 
 USERS, SUITED, LARGER, SINGLES = "users", "suited", "larger", "single"  # whose sizes tokens have; or they are alone
@@ -152,7 +154,7 @@ class Answered:
     @property
     def worse(self) -> float:
         """The mean square of how far off answers are, over what is expected."""
-        return float(np.mean(self.off**2 / np.maximum(self.expected, np.finfo(float).tiny) ** 2))
+        return float(np.mean((self.off / np.maximum(self.expected, LEAST_EXPECTED)) ** 2))
 
     @property
     def seen(self) -> float:
@@ -184,6 +186,8 @@ def read_groups(
         largest = float(np.abs(got[part]).max())
         moved = got[part] - np.median(got[part], axis=0)  # a bias is no part of the range
         extent = float(np.ptp(moved / kind.sizes[:, None], axis=0).max())
+        if len(kind.X) < FEW:  # of which a range says little
+            extent = max(extent, float(np.ptp(got, axis=0).max() / max(kind.sizes.max(), 1.0)))
         if kind.name == SINGLES:
             largest, extent = max(largest, groups[0].largest), max(extent, groups[0].extent)
         none = np.zeros(len(kind.X))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -12,19 +10,18 @@ import numpy as np
 
 from .. import sensing
 from .._errors import BudgetExceeded
-from .._models import Attention
-from .._oracles import ValueOracle
+from .._models import Attention, written_whole
+from .._oracles import Report, ValueOracle
 from .._plan import DISCOVERY, OVERHEAD
 from .._recover import recover
-from .._report import Curve, chart
+from .._report import ChartCurve, chart
 
 RECOVERED = 1e-5  # relative error of W
 RATIOS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 OUR_EXTRA = OVERHEAD + DISCOVERY
-Progress = Callable[[int, int, str], None]
 
 
-def phase(folder: Path, dim: int = 24, rank: int = 2, trials: int = 20, progress: Progress | None = None) -> dict:
+def phase(folder: Path, dim: int = 24, rank: int = 2, trials: int = 20, progress: Report | None = None) -> dict:
     """Run what is not in `folder/phase.json` yet, saving every cell, and draw `folder/phase.svg`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "phase.json"
@@ -42,12 +39,11 @@ def phase(folder: Path, dim: int = 24, rank: int = 2, trials: int = 20, progress
         name = f"{method} {ratio:g}"
         if name not in content["cells"]:
             content["cells"][name] = sum(succeeds(method, dim, rank, ratio, seed) for seed in range(trials)) / trials
-            part = path.with_name(f".{path.name}.{os.getpid()}.part")
-            part.write_text(json.dumps(content, indent=2) + "\n")
-            os.replace(part, path)
+            with written_whole(path) as part:
+                part.write_text(json.dumps(content, indent=2) + "\n")
         if progress is not None:
             progress(done, len(cells), f"{method}, {ratio:g} measurements per parameter")
-    curves = [Curve(name, RATIOS, [content["cells"][f"{name} {ratio:g}"] for ratio in RATIOS]) for name in METHODS]
+    curves = [ChartCurve(name, RATIOS, [content["cells"][f"{name} {ratio:g}"] for ratio in RATIOS]) for name in METHODS]
     chart(
         folder / "phase.svg",
         curves,
@@ -67,12 +63,12 @@ def succeeds(method: str, dim: int, rank: int, ratio: float, seed: int) -> bool:
     return found is not None and bool(np.linalg.norm(found - W) <= RECOVERED * np.linalg.norm(W))
 
 
-def nuclear_norm(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray:
+def find_nuclear_norm(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray:
     A, B = rng.standard_normal((2, m, len(W)))
     return sensing.nuclear_norm(A, B, np.sum(A @ W * B, axis=1), tol=1e-6).W
 
 
-def fixed_rank(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray:
+def find_fixed_rank(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray:
     A, B = rng.standard_normal((2, m, len(W)))
     return sensing.fixed_rank(A, B, np.sum(A @ W * B, axis=1), rank).W
 
@@ -86,4 +82,4 @@ def adaptive(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.n
         return None
 
 
-METHODS = {"nuclear norm": nuclear_norm, "fixed rank": fixed_rank, "adaptive": adaptive}
+METHODS = {"nuclear norm": find_nuclear_norm, "fixed rank": find_fixed_rank, "adaptive": adaptive}

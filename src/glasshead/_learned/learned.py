@@ -11,7 +11,7 @@ import numpy as np
 from .._errors import Evidence
 from .._models import Attention, Model, MultiHead, Transformer
 from .._oracles import Oracle
-from .._recovery import Checked, Recovery
+from .._recovery import Checked, Recovery, recovered
 
 # A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
 # confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
@@ -150,10 +150,8 @@ class Learned:
             confidence = 0.0 if check is None else check.confidence
             passes = f"; a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
             said += passes * (confidence > 0)
-        return Recovery(
-            model=self.model,
-            family=self.model.family,
-            heads=len(ranks),
+        return recovered(
+            self.model,
             rank=ranks[0] if len(ranks) == 1 else ranks,
             queries=queries,
             limit=self.limit,

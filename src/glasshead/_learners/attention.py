@@ -14,8 +14,8 @@ import numpy as np
 from .._checks import Unpromised, check_head_laws, find_promise
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import LearnedHead
-from .._meters import ValueMeter, Values, cone, outputs_error, read_rows
-from .._oracles import Opening, Oracle, Translated, read_opening
+from .._meters import ValueMeter, Values, cone, outputs_error
+from .._oracles import Opening, Oracle, Translated, read_opening, read_rows
 from .._schemes import Measured, full, read_W
 from .frames import KEY_BIAS_LOGIT, find_frames, read_key_bias
 from .noise import learn_from_noise
@@ -102,7 +102,7 @@ def read_W_once_or_twice(
 def read_v(oracle: Oracle, opening: Opening) -> tuple[Values, np.ndarray]:
     """`Values`, and v for all outputs where there are several: d queries, one long token per coordinate."""
     zero = opening.zero
-    v, step = read_rows(oracle, zero, opening.first)
+    v, step = read_rows(oracle, opening)
     size = float(np.abs(zero).max())
     noise = 2 * ((oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol) + 4 * oracle.roundoff * size) / step
     if np.abs(v).max() <= noise:

@@ -36,5 +36,5 @@ from .reading import (
     outputs_error,
 )
 from .sign import CLEAR_VALUE, RANGE_RMS, KeyBias, Probes, SignMeter
-from .value import HEADROOM, RATIO, ValueMeter, largest_product, lever, read_rows, read_unit_rows
+from .value import RATIO, ValueMeter, largest_product, lever
 from .vector import Readout, VectorMeter, reader, seen_outputs

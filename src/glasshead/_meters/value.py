@@ -13,8 +13,8 @@ from typing import NoReturn
 import numpy as np
 from scipy.special import expit
 
-from .._errors import WEIGHT_RANGE, Evidence, NotIdentifiable, TargetMismatch
-from .._oracles import Oracle
+from .._errors import WEIGHT_RANGE, Evidence, TargetMismatch
+from .._oracles import HEADROOM, Oracle
 from .._types import Float
 from .frame import NO_FRAME, Frame
 from .meter import Errors, Meter, Readings, Scores, likely_sum, one_after_the_other, split_errors, tuning
@@ -23,29 +23,6 @@ from .reading import Interval, Values, logit, read_logits
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 
 RATIO = 2.0**12  # rho / kappa where nothing asks for more: kappa b.v is then no rounding problem
-HEADROOM = 2.0**8  # how far the signal should stand above the bias it is read against
-
-
-def read_rows(oracle: Oracle, zero: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, float]:
-    """v, of all outputs, from d queries, one long token per coordinate, and how long these were.
-
-    `zero` is what the box answers to the zero token, `first` what it answers to some token of length 1: a token is so
-    long that neither the bias nor a tolerance hides v, by a power of two, so that dividing by it rounds nothing.
-    """
-    bias, slope = float(np.abs(zero).max()), float(np.abs(first - zero).max())
-    wanted = 1.0 if bias == 0 else HEADROOM * max(1.0, bias / slope if slope > 0 else np.inf)
-    step = oracle.reach if oracle.tolerance > 0 else float(2.0 ** np.floor(np.log2(min(wanted, oracle.reach))))
-    return (oracle((step * np.eye(oracle.dim))[:, None]) - zero) / step, step
-
-
-def read_unit_rows(oracle: Oracle) -> np.ndarray:
-    """`v_i = f([e_i])`, of a box without bias that answers one number: d queries."""
-    v = np.asarray(oracle(np.eye(oracle.dim)[:, None]))
-    if v.ndim != 1:
-        raise ValueError(f"expected a box with one number per answer, as in the paper, got {v.shape[1]}")
-    if not v.any():
-        raise NotIdentifiable("v = 0: the box answers 0 to everything whatever W is, so no learner could read W")
-    return v
 
 
 def lever(product: float, oracle: Oracle, values: Values) -> tuple[float, float]:

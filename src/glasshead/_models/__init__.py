@@ -8,7 +8,7 @@ behind it and LayerNorm or RMSNorm before it, `block` several heads with one, `e
 
 from .attention import Attention, Head, stripped_of_bias, with_values
 from .block import Block
-from .files import Model, load, save
+from .files import Model, load, save, written_whole
 from .front_head import Behind, FrontHead, Norm
 from .multi_head import MultiHead
 from .network import Network

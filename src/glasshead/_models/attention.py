@@ -13,7 +13,7 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 
 from .._linalg import factored_svd, numerical_rank
 from .._types import ArrayLike, DTypeLike, Float
-from .._validate import as_real, check_shape
+from .._validate import as_real, check_rank, check_shape
 from .export import Exported, Scored
 
 Kind = TypeVar("Kind", bound="Head")
@@ -113,8 +113,8 @@ class Head:
 
         `rank=None` keeps every singular value above the rounding level; a smaller rank gives the nearest such head.
         """
-        if rank is not None and not 1 <= rank <= self.dim:
-            raise ValueError(f"expected a rank from 1 to dim = {self.dim}, got {rank}")
+        if rank is not None:
+            check_rank(rank, self.dim)
         U, s, Vt = np.linalg.svd(self.W) if self._factors is None else factored_svd(*self._factors)
         keep = min(len(s), rank or max(1, numerical_rank(s, self.dim)))
         root = np.sqrt(s[:keep])
@@ -161,8 +161,8 @@ def random_scores(dim: int, rank: int | None, rng: np.random.Generator) -> dict[
 def check_size(dim: int, rank: int | None) -> None:
     if dim < 1:
         raise ValueError(f"expected dim >= 1, got {dim}")
-    if rank is not None and not 1 <= rank <= dim:
-        raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank}")
+    if rank is not None:
+        check_rank(rank, dim)
 
 
 class Attention(Head, Exported):

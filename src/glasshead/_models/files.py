@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +40,20 @@ def save(model: Model, path: str | os.PathLike[str]) -> Path:
     if not path.parent.is_dir():
         raise FileNotFoundError(f"expected an existing folder to save in, got {path.parent}")
     metadata = {"format": FORMAT, "version": str(VERSION), "family": model.family}
+    with written_whole(path) as part:
+        save_file({name: np.asarray(a, order="C") for name, a in model.tensors().items()}, part, metadata)
+    return path
+
+
+@contextmanager
+def written_whole(path: Path) -> Generator[Path, None, None]:
+    """A file to write to, which becomes `path` once it is whole and is removed if it never is."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        save_file({name: np.asarray(a, order="C") for name, a in model.tensors().items()}, part, metadata)
+        yield part
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-    return path
 
 
 def load(path: str | os.PathLike[str]) -> Model:

@@ -6,7 +6,20 @@ or its answers combined. `noise`: answers made better by asking again. `straight
 `one_token`: the single token that is answered like a sequence.
 """
 
-from .base import DOUBLE, HALF, REACH, SINGLE, Opening, Oracle, Wrapper, law_token, read_opening
+from .base import (
+    DOUBLE,
+    HALF,
+    HEADROOM,
+    REACH,
+    SINGLE,
+    Opening,
+    Oracle,
+    Wrapper,
+    law_token,
+    read_opening,
+    read_rows,
+    read_unit_rows,
+)
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
 from .box import Answering, SignOracle, ValueOracle, as_oracle
 from .noise import CERTAIN, Averaged, Narrow, Voting

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import NotIdentifiable
 from .._types import Float
 
 REACH = 2.0**40  # the longest token sent to a box that names no max_norm
@@ -173,3 +174,29 @@ def read_opening(oracle: Oracle, rng: np.random.Generator) -> Opening:
     if np.any(first != zero):
         read_format(oracle, rng)
     return Opening(token, zero, first, before, after)
+
+
+HEADROOM = 2.0**8  # how far a signal should stand above the bias it is read against
+
+
+def read_rows(oracle: Oracle, opening: Opening) -> tuple[np.ndarray, float]:
+    """v, of all outputs, from d queries, one long token per coordinate, and how long these were.
+
+    They are so long that neither the bias nor a tolerance hides v; a power of two, so that dividing by it rounds
+    nothing.
+    """
+    zero = opening.zero
+    bias, slope = float(np.abs(zero).max()), float(np.abs(opening.first - zero).max())
+    wanted = 1.0 if bias == 0 else HEADROOM * max(1.0, bias / slope if slope > 0 else np.inf)
+    step = oracle.reach if oracle.tolerance > 0 else float(2.0 ** np.floor(np.log2(min(wanted, oracle.reach))))
+    return (oracle((step * np.eye(oracle.dim))[:, None]) - zero) / step, step
+
+
+def read_unit_rows(oracle: Oracle) -> np.ndarray:
+    """`v_i = f([e_i])`, of a box without bias that answers one number: d queries."""
+    v = np.asarray(oracle(np.eye(oracle.dim)[:, None]))
+    if v.ndim != 1:
+        raise ValueError(f"expected a box with one number per answer, as in the paper, got {v.shape[1]}")
+    if not v.any():
+        raise NotIdentifiable("v = 0: the box answers 0 to everything whatever W is, so no learner could read W")
+    return v

@@ -15,7 +15,7 @@ from .._oracles import Answering, Oracle, Report, as_oracle, bar, guarded
 from .._plan import plan
 from .._recovery import Recovery
 from .._types import no_type_check
-from .._validate import positive, whole
+from .._validate import check_rank, positive, whole
 from .attempt import CHECKS, Wanted, recover_as, recover_recognised
 
 
@@ -80,8 +80,8 @@ def check_arguments(
     declared = named(family)
     if declared is not None and (refusal := declared.refusal(oracle.answers)) is not None:
         raise ValueError(refusal)
-    if rank is not None and whole(rank, "rank", least=1) > dim:
-        raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank!r}")
+    if rank is not None:
+        check_rank(rank, dim)
     if accuracy is not None:
         positive(accuracy, "accuracy")
     if journal is not None:

@@ -18,7 +18,7 @@ from .._validate import positive, whole
 from .attempt import Attempt, Unresolved, learn_from_circle, learn_from_line
 from .homogeneous import CountedBox, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
-from .scale import MANY_STRETCHES, AnswerNoise, find_view, read_answer_noise
+from .scale import MANY_STRETCHES, AnswerNoise, find_view, read_noise_level
 
 MOST_CIRCLES, MOST_NOISY_CIRCLES = 6, 16
 PICKY = 3  # circles on which two kinks too close for the noise are reason enough to take another circle
@@ -91,11 +91,11 @@ def learn_homogeneous(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
             failed.append(outcome)
             moved = g if outcome.scales is None else move(g, outcome.network(), outcome.scales.worst_length)
             if moved is not g:
-                g, noise = moved, read_answer_noise(moved, rng)
+                g, noise = moved, read_noise_level(moved, rng)
         except Unresolved as error:
             if error.kinks.given_up:
                 hopeless.append(error)
-                noise = read_answer_noise(g, rng, MANY_STRETCHES)
+                noise = read_noise_level(g, rng, MANY_STRETCHES)
         if (noise.exact and len(failed) + len(hopeless) >= NONSENSE_CIRCLES) or too_many(g.box):
             break
     raise why_refused(g, noise, failed, hopeless)

@@ -54,7 +54,7 @@ class AnswerNoise:
         return replace(self, largest=max(self.largest, float(np.abs(y).max(initial=0.0))))
 
 
-def read_answer_noise(g: Homogeneous, rng: np.random.Generator, n: int = FEW_STRETCHES) -> AnswerNoise:
+def read_noise_level(g: Homogeneous, rng: np.random.Generator, n: int = FEW_STRETCHES) -> AnswerNoise:
     """`4 n` queries; a few more where one of them shows noise, many more where it was not just a kink in the way."""
     differences, largest = read_third_differences(g, n, rng)
     for more in (FEW_STRETCHES, MANY_STRETCHES):
@@ -136,14 +136,14 @@ def find_view(box: CountedBox, biases: Biases, rng: np.random.Generator) -> View
     if box.max_norm is not None:
         return find_view_within(box, box.max_norm, biases, rng)
     if biases is False:
-        return find_least_noisy(box, read_answer_noise(Plain(box), rng), rng)
+        return find_least_noisy(box, read_noise_level(Plain(box), rng), rng)
     ladder = read_ladder(box, rng)
     lifted = Lifted(box, ladder.radius)
-    noise = read_answer_noise(lifted, rng)
+    noise = read_noise_level(lifted, rng)
     if not noise.exact:  # which on the lower rungs looks like kinks
         ladder = replace(ladder, noise=noise.level)
         lifted = Lifted(box, ladder.radius)
-        noise = read_answer_noise(lifted, rng)
+        noise = read_noise_level(lifted, rng)
     allowed = noise.sigmas * noise.level * np.sqrt(lifted.dim)  # the ladder's points are that much longer
     if biases == "auto" and ladder.is_homogeneous(float(allowed)):
         return find_least_noisy(box, noise, rng)
@@ -156,14 +156,14 @@ def find_least_noisy(box: CountedBox, noise: AnswerNoise, rng: np.random.Generat
     """Without biases all scales are alike, except for how the answers are rounded."""
     if noise.exact:
         return Plain(box), noise
-    plain, large = (read_answer_noise(Plain(box, scale), rng, MANY_STRETCHES) for scale in (1.0, LARGE_SCALE))
+    plain, large = (read_noise_level(Plain(box, scale), rng, MANY_STRETCHES) for scale in (1.0, LARGE_SCALE))
     return (Plain(box, LARGE_SCALE), large) if large.level < plain.level / 10 else (Plain(box), plain)
 
 
 def find_view_within(box: CountedBox, max_norm: float, biases: Biases, rng: np.random.Generator) -> View:
     """The view of a box that takes no inputs longer than `max_norm`; with biases it is refused."""
     plain = Plain(box, max_norm / LONGEST_POINT)
-    noise = read_answer_noise(plain, rng)
+    noise = read_noise_level(plain, rng)
     X = plain.points(4, rng)
     there, half = plain(X), 2 * plain(X / 2)
     if biases is True or np.abs(there - half).max() > noise.sigmas * noise.level:

@@ -9,17 +9,16 @@ import numpy as np
 from .._errors import NotConverged
 from .._limits import information_limit
 from .._linalg import numerical_rank
-from .._meters import read_unit_rows
 from .._models import Attention, MultiHead
-from .._oracles import Oracle, as_oracle
-from .._recovery import Recovery
+from .._oracles import Oracle, as_oracle, read_unit_rows
+from .._recovery import Recovery, recovered
 from .._validate import whole
 from ._poles import by_sums, by_vectors, conditioning, pairs, polished
 
 HELD_OUT = 16
 NO_RECOVERY = 1e-3  # a residual above this is no recovery
 KEY_LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-SCALE_PILOTS = 8
+QUALITY_PILOTS = 8
 
 
 def rational_interpolation(oracle, heads: int, samples: int | None = None, copies: int = 32, seed: int = 0) -> Recovery:
@@ -51,17 +50,12 @@ def rational_interpolation(oracle, heads: int, samples: int | None = None, copie
     Z *= find_best_scale(oracle, v, ratios, heads, rng)
     columns = [read_column(oracle, v, ratios, heads, Z, q) for q in Q]
     model = heads_from_columns(columns, Z, Q)
-    residual = check_held_out(oracle, model, rng)
-    found = Recovery(
-        model=model,
-        family="multi-head",
-        heads=heads,
+    residual = read_residual(oracle, model, rng)
+    found = recovered(
+        model,
         rank=tuple(numerical_rank(np.linalg.svd(W, compute_uv=False), oracle.dim) for W in model.W),
         queries=oracle.queries - start,
         limit=heads * information_limit(oracle.dim),
-        bound=None,
-        bound_v=None,
-        confidence=0.0,
         residual=residual,
         reason=f"rational interpolation with {samples} ratios for each of {len(Q) * (2 * len(Z) - 1)} probes",
     )
@@ -111,11 +105,11 @@ def read_ratios(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], Z: np.ndarra
 
 def find_best_scale(oracle: Oracle, v: np.ndarray, ratios: list[Ratio], heads: int, rng: np.random.Generator) -> float:
     """The length of keys at which the last head is best seen: too short and all poles meet, too long and all leave."""
-    z, q = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in rng.standard_normal((2, SCALE_PILOTS, oracle.dim)))
+    z, q = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in rng.standard_normal((2, QUALITY_PILOTS, oracle.dim)))
     r = np.array([ratio.p / ratio.k for ratio in ratios])
 
     def read_quality(scale: float) -> float:
-        answers = [read_ratios(oracle, v, ratios, scale * z[i : i + 1], q[i])[0] for i in range(SCALE_PILOTS)]
+        answers = [read_ratios(oracle, v, ratios, scale * z[i : i + 1], q[i])[0] for i in range(QUALITY_PILOTS)]
         return min(conditioning(r, y, heads) for y in answers)
 
     return max(KEY_LENGTHS, key=read_quality)
@@ -159,7 +153,7 @@ def refitted(column: Column, scores: np.ndarray, values: np.ndarray) -> np.ndarr
     return polished(scores.T, values.T, np.log(column.ratios), column.answers, values_known=True)[0].T
 
 
-def check_held_out(oracle: Oracle, model: MultiHead, rng: np.random.Generator) -> float:
+def read_residual(oracle: Oracle, model: MultiHead, rng: np.random.Generator) -> float:
     X = rng.standard_normal((HELD_OUT, 4, oracle.dim)) / np.sqrt(oracle.dim) ** 0.5
     truth = np.asarray(oracle(X))
     return float(np.abs(model(X) - truth).max() / np.abs(truth).max())

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import NotIdentifiable, TargetMismatch
-from .._meters import read_unit_rows
-from .._oracles import Oracle, as_oracle
+from .._oracles import Oracle, as_oracle, read_unit_rows
 from .._types import Float
 from .._validate import positive, whole
 from ._blockdiag import blocks_and_kernel

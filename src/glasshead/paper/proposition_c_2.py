@@ -10,7 +10,7 @@ import numpy as np
 from .._errors import NotIdentifiable
 from .._models import Attention, MultiHead
 from .._oracles import Oracle, Within, as_oracle
-from .._recovery import Recovery
+from .._recovery import Recovery, recovered
 from .._types import ArrayLike
 from .._validate import as_real, check_shape
 from .theorem_4_1 import theorem_4_1
@@ -38,17 +38,11 @@ def proposition_c_2(oracle: Any, bases: Iterable[ArrayLike]) -> Recovery:
     start = oracle.queries
     found = [read_within(oracle, E, h) for h, E in enumerate(bases)]
     pairs = zip(bases, (one.model for one in found if isinstance(one.model, Attention)), strict=True)
-    return Recovery(
-        model=MultiHead([Attention(E @ head.W @ E.T, E @ head.v) for E, head in pairs]),
-        family="multi-head",
-        heads=len(bases),
+    return recovered(
+        MultiHead([Attention(E @ head.W @ E.T, E @ head.v) for E, head in pairs]),
         rank=tuple(int(one.rank) for one in found),  # type: ignore[arg-type]
         queries=oracle.queries - start,
         limit=sum(one.limit for one in found),
-        bound=None,
-        bound_v=None,
-        confidence=0.0,
-        residual=None,
         reason="Proposition C.2, unchecked: its sum of d_h + d_h^2 queries leaves none for a check of the bases",
     )
 

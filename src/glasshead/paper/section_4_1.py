@@ -12,7 +12,7 @@ from .._limits import information_limit
 from .._linalg import numerical_rank
 from .._models import Transformer
 from .._oracles import Antisymmetric, Counted, as_oracle
-from .._recovery import Recovery
+from .._recovery import Recovery, recovered
 from .._relu import recover_relu
 from .._types import ArrayLike
 from .theorem_4_1 import theorem_4_1
@@ -46,16 +46,10 @@ def section_4_1(oracle: Any, learn_ffn: Callable[..., Any] = recover_relu) -> Re
             'A w = 0: f(X) - f(-X) is 0 whatever W is; gh.recover(oracle, family="transformer") reads W another way'
         ) from error
     model, width = Transformer(found.model.W, network.A, network.w), np.shape(network.w)[0]
-    return Recovery(
-        model=model,
-        family="transformer",
-        heads=1,
+    return recovered(
+        model,
         rank=numerical_rank(np.linalg.svd(model.W, compute_uv=False), oracle.dim),
         queries=oracle.queries,
         limit=information_limit(oracle.dim) + width * oracle.dim,
-        bound=None,
-        bound_v=None,
-        confidence=0.0,
-        residual=None,
         reason=f"Section 4.1, unchecked: {spent} queries for a network of {width} neurons, two for every score of W",
     )

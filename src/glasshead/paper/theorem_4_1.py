@@ -12,10 +12,9 @@ from scipy.special import logit  # pyright: ignore[reportMissingTypeStubs]
 
 from .._limits import information_limit
 from .._linalg import numerical_rank
-from .._meters import read_unit_rows
 from .._models import Attention
-from .._oracles import Oracle, as_oracle
-from .._recovery import Recovery
+from .._oracles import Oracle, as_oracle, read_unit_rows
+from .._recovery import Recovery, recovered
 
 PROBE_KINDS = ("basis", "gaussian")
 
@@ -39,17 +38,11 @@ def theorem_4_1(oracle: Any, probes: str = "basis", seed: int = 0) -> Recovery:
     U = basis_probes(v) if probes == "basis" else np.random.default_rng(seed).standard_normal((d, d))
     scores = [read_unit_scores(oracle, U, np.broadcast_to(e_j, U.shape), v) for e_j in np.eye(d)]
     W = np.linalg.solve(U, np.column_stack(scores))
-    return Recovery(
-        model=Attention(W, v),
-        family="attention",
-        heads=1,
+    return recovered(
+        Attention(W, v),
         rank=numerical_rank(np.linalg.svd(W, compute_uv=False), d),
         queries=oracle.queries - start,
         limit=information_limit(d),
-        bound=None,
-        bound_v=None,
-        confidence=0.0,
-        residual=None,
         reason=f"Theorem 4.1 with {probes} probes, unchecked: its d + d^2 queries leave none for a check",
     )
 

@@ -9,12 +9,11 @@ import numpy as np
 from .. import sensing
 from .._errors import NotConverged
 from .._limits import information_limit
-from .._meters import read_unit_rows
 from .._models import Attention
-from .._oracles import as_oracle
-from .._recovery import Recovery
+from .._oracles import as_oracle, read_unit_rows
+from .._recovery import Recovery, recovered
 from .._types import no_type_check
-from .._validate import whole
+from .._validate import check_rank
 from .theorem_4_1 import read_unit_scores
 
 ITERATION_LEFTOVER = 1e-5  # singular values below this part of the largest are what an iteration leaves, not rank
@@ -35,8 +34,7 @@ def theorem_5_1(oracle: Any, rank: int, measurements: int | None = None, seed: i
     """
     oracle = as_oracle(oracle)
     d, start = oracle.dim, oracle.queries
-    if whole(rank, "rank", least=1) > d:
-        raise ValueError(f"expected a rank from 1 to dim = {d}, got {rank!r}")
+    check_rank(rank, d)
     least = rank * (2 * d - rank)
     m = sensing.measurements_needed(d, rank) if measurements is None else measurements
     if m < least:
@@ -46,17 +44,11 @@ def theorem_5_1(oracle: Any, rank: int, measurements: int | None = None, seed: i
     found = sensing.nuclear_norm(A, B, read_unit_scores(oracle, A, B, v))
     s = np.linalg.svd(found.W, compute_uv=False)
     seen = int(np.sum(s > ITERATION_LEFTOVER * s[0]))
-    result = Recovery(
-        model=Attention(found.W, v),
-        family="attention",
-        heads=1,
+    result = recovered(
+        Attention(found.W, v),
         rank=seen,
         queries=oracle.queries - start,
         limit=information_limit(d, rank),
-        bound=None,
-        bound_v=None,
-        confidence=0.0,
-        residual=None,
         reason=f"Theorem 5.1 with {m} measurements, unchecked; {found.reason}",
     )
     if not found.converged:

@@ -11,10 +11,9 @@ import numpy as np
 from .._errors import NotIdentifiable
 from .._limits import information_limit
 from .._linalg import numerical_rank
-from .._meters import read_unit_rows
 from .._models import Attention
-from .._oracles import Oracle, as_oracle
-from .._recovery import Recovery
+from .._oracles import Oracle, as_oracle, read_unit_rows
+from .._recovery import Recovery, recovered
 from .._types import no_type_check
 from .lemma_a_1 import TAU_CLIP, clipped_logit
 from .tolerance import MARGIN_CONSTANT, accuracy_for, check_assumptions
@@ -55,17 +54,14 @@ def theorem_6_1(oracle: Any, W_bound: float, margin: float, corrected: bool = Fa
     tau = whole_tolerance(oracle, v)
     eps_W, eps_v = accuracy_for(dim=d, W_bound=most, margin=margin, tolerance=tau)
     objection = why_no_bound(v, probes, excess, tau, most, margin, corrected)
-    return Recovery(
-        model=Attention(W, v),
-        family="attention",
-        heads=1,
+    return recovered(
+        Attention(W, v),
         rank=numerical_rank(np.linalg.svd(W, compute_uv=False), d),
         queries=oracle.queries - start,
         limit=information_limit(d),
         bound=None if objection else eps_W,
         bound_v=eps_v,
         confidence=0.0 if objection else 1.0,
-        residual=None,
         reason=f"Theorem 6.1{', corrected' * corrected}, unchecked: its d + d^2 queries leave none for a check"
         + f"; no bound on W: {objection}" * bool(objection),
     )

@@ -13,7 +13,7 @@ from .._limits import information_limit
 from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Oracle
-from .._recovery import Recovery
+from .._recovery import Recovery, recovered
 from .._types import no_type_check
 from .._validate import real, whole
 from .lemma_a_1 import LIPSCHITZ, TAU_CLIP, clipped_logit
@@ -60,17 +60,14 @@ def theorem_b_1(
     check_margin(v, margin, need.eps_v)
     W, excess = read_W_by_signs(oracle, v, need)
     contradicted = excess > need.eps_W / (2 * LIPSCHITZ * need.W_bound * need.dim)  # more than the weights can be off
-    return Recovery(
-        model=Attention(W, v),
-        family="attention",
-        heads=1,
+    return recovered(
+        Attention(W, v),
         rank=numerical_rank(np.linalg.svd(W, compute_uv=False), need.dim),
         queries=oracle.queries - start,
         limit=(information_limit(need.dim) - 1) * need.steps,
         bound=None if contradicted else need.eps_W,
         bound_v=math.sqrt(need.dim) * need.eps_v,
         confidence=1 - float(delta),
-        residual=None,
         reason=f"Theorem B.1 with {need.samples:,} random queries for v and {need.steps} for each entry of W; "
         "unchecked: it leaves no queries for a check"
         + f"; no bound on W: a weight lay {excess:.2g} outside what ||W||_F <= W_bound allows"

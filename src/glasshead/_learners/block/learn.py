@@ -8,7 +8,7 @@ head, say how far off every head is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def learn_at(
     error = read_fresh_error(oracle, at, heads, columns, each, rng)
     if not error <= REFUSED_ERROR:
         raise NotConverged(f"fresh tokens, read head by head, show errors of {error:.0%} of the scores")
-    model = assembled(oracle, found, columns, residual_map)
+    model = assembled(oracle, found, without_noise(at, columns, error), residual_map)
     return LearnedBlock(
         model=model,
         rank=columns.ranks,
@@ -218,6 +218,12 @@ def read_fresh_error(
     return CAUTION * max(worst, columns.misfit) if np.isfinite(worst) else np.inf
 
 
+def without_noise(at: Reference, columns: Columns, error: float) -> Columns:
+    """Key biases that cannot be told from 0 are none: `W q` and its error are all that is seen of them."""
+    seen = error * norms(columns.W @ at.token)
+    return replace(columns, key_bias=np.where(norms(columns.key_bias) > seen, columns.key_bias.T, 0.0).T)
+
+
 def assembled(oracle: Oracle, found: Found, columns: Columns, residual_map: str | None) -> Block:
     """The heads in the block's own coordinates, as far as the residual map is known."""
     total, B, d = found.total, found.heads.B, oracle.dim
@@ -239,7 +245,7 @@ def assembled(oracle: Oracle, found: Found, columns: Columns, residual_map: str 
         keep = np.eye(d) - forgotten @ forgotten.T
         known, maps, free = "assumed identity", B @ S @ keep, forgotten.T
     each = zip(columns.W, columns.key_bias, maps, strict=True)
-    heads = [Attention(W, v, key_bias=c) for W, c, v in each]
+    heads = [Attention(W, v, key_bias=c if np.any(c) else None) for W, c, v in each]
     return Block(heads, residual_map=known, norms=norm, free=free, behind=oracle)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from ...._errors import NotConverged
 from ...._linalg import random_rotation
 from ...._meters import (
-    HEADROOM,
     RATIO,
     SAFETY,
     SATURATED,
@@ -31,6 +30,7 @@ from ...._meters import (
     isolated_meter,
     value_space,
 )
+from ...._oracles import HEADROOM
 from ...._types import Float
 from ..saturated import Saturated, random_unit
 from .steering import least_distance

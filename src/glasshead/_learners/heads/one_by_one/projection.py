@@ -112,7 +112,7 @@ def read_in_span(meter: IsolatedHead, U: np.ndarray, x: np.ndarray, rng: np.rand
 
 
 AMPLIFIED = 30.0  # times the error of a measured column: what the others may inherit
-MORE_COLUMNS = 3
+MOST_EXTRA = 3  # columns read beside those, at most
 # The condition number past which no query is sought: the last singular values are hardly more than error then.
 ILL_CONDITIONED = 1e6
 
@@ -132,7 +132,7 @@ def read_more_columns(
         return U, inner
     first = inner @ meter.queries.vectors[:r].T
     columns = U @ first
-    for _ in range(MORE_COLUMNS):
+    for _ in range(MOST_EXTRA):
         if amplification(inner, U.T @ columns) <= AMPLIFIED:
             break
         weak = np.linalg.svd(U.T @ columns)[0][:, -1]

@@ -6,5 +6,5 @@ takes the v of every head from the changes of the gradient, and that of a head t
 """
 
 from .circle import Bracket, KeyCircle, Saturated
-from .gradients import Arc, arcs, find_interior, random_units, read_arc_point, read_gradients
+from .gradients import STEP_SHRINK, Arc, arcs, find_interior, random_units, read_arc_point, read_gradients
 from .values import NoSigns, find_circle, random_unit, read_head_values, read_without_mean

@@ -96,7 +96,7 @@ class Line:
 
 FIRST_STEP = 0.25  # of the radius, the first step tried
 CHORD_COUNT, CHORD_RATIO = 2, 3.0  # random chords that are tried, so many times longer than the steps to be taken
-STEP_SHRINK = 3.0
+STEP_SHRINK = 3.0  # by which a step is divided that was too long
 SHORTEST_STEP = 1e-9  # of the key's length: with shorter ones a float64 box leaves fewer than six digits of a gradient
 USUAL_ERROR = 0.75  # how many times the bound on one value's error all of a slope's usually comes to, per step
 

@@ -19,22 +19,21 @@ from ...._linalg import random_rotation, svd
 from ...._meters import Readout, SumOfHeads
 from ...._oracles import Combined, Oracle
 from ...rank_drop import NullSpace, best_weights
-from ..saturated import Arc, KeyCircle, arcs, find_circle, find_interior, random_units, read_arc_point
+from ..saturated import STEP_SHRINK, Arc, KeyCircle, arcs, find_circle, find_interior, random_units, read_arc_point
+from .columns import CLEAR_GAP
 from .spaces import NeedsScalarRoute, across_inputs, are_separate
 
 CIRCLES = 3  # tried: two jumps may fall together on one
-CHORDS, CHORD_RATIO = 2, 6.0  # random chords that are tried, and how many times longer they are than the steps taken
-STEP_SHRINK = 3.0
-SHORT_STEP, SHORTEST_STEP = 1e-3, 1e-6  # of the key's length: a better point is worth some queries, or there is none
+CHORDS, CHORD_STEPS = 2, 6.0  # random chords that are tried, and how many times longer they are than the steps taken
+SHORT_STEP, LEAST_STEP = 1e-3, 1e-6  # of the key's length: a better point is worth some queries, or there is none
 BENT_ROUNDINGS = 16.0  # of an answer, times the root of the dimension: a chord that is off by more is no line
 FIRST_DIRECTIONS = 8  # of keys in every cell; twice as many as long as they do not show the rank
 SPARE_SHARE = 0.7  # of the directions, the rank at most: fewer would show a space badly
 CROSSED = 6.0  # times the usual slope: a step that is so much steeper has met a jump after all
-CLEAR_GAP = 16.0  # between singular values of a change: rounding is usually a thousandth of what a head reaches
 ROWS_EACH = 2  # rows for each output in the end, over which rounding averages out
 ALL_OR_NOTHING = 0.2  # a weight closer than that to 0 or 1 is one of these, as seen by spaces that are nearly right
 FEW_BETWEEN = 0.1  # of the rows, at most, are not that clear
-NULL_ROUNDINGS = 1e3  # roundings: singular values of a null space that are larger, relatively, are none
+EXACT_ROUNDINGS = 1e3  # roundings: singular values of a null space that are larger, relatively, are none
 SEPARATE_ROUNDINGS = 64.0  # heads' outputs that lie closer together are not told apart
 EXPLAINED_ROUNDINGS = 64.0  # of B, for each output: what no head reaches is less than that
 
@@ -130,13 +129,13 @@ def find_step(saturated: Outputs, z: np.ndarray, step: float, rng: np.random.Gen
     of the outputs hides shows in the others."""
     (key,), (moved,) = saturated.read(z[None])
     rounding = saturated.oracle.roundoff * float(np.sqrt(len(z)) * np.linalg.norm(moved))
-    while step > SHORTEST_STEP:
+    while step > LEAST_STEP:
         chord = step * random_units(CHORDS, len(z), rng)
         _, y = saturated.read(np.concatenate([key + chord, key - chord]))
         if np.linalg.norm(y[:CHORDS] + y[CHORDS:] - 2 * moved, axis=1).max() <= BENT_ROUNDINGS * rounding:
             break
         step /= STEP_SHRINK
-    return Cell(key, moved, step / CHORD_RATIO)
+    return Cell(key, moved, step / CHORD_STEPS)
 
 
 def outputs_above_gap(change: np.ndarray) -> np.ndarray:
@@ -171,7 +170,7 @@ def read_exact_spaces(
     inverse = np.linalg.pinv(np.concatenate(reached) @ readout.outputs)
     guesses = np.split(inverse, np.cumsum([len(basis) for basis in reached])[:-1], axis=1)
     drops = [saturated_null_space(Y, Z, np.linalg.qr(guess)[0]) for guess in guesses]
-    good = max(drop.ratio for drop in drops) <= NULL_ROUNDINGS * oracle.roundoff
+    good = max(drop.ratio for drop in drops) <= EXACT_ROUNDINGS * oracle.roundoff
     return drops if good and are_separate(drops, SEPARATE_ROUNDINGS * oracle.roundoff) else []
 
 

@@ -18,9 +18,9 @@ from ...._checks import check_layer_laws
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
 from ...._linalg import random_rotation, unit
-from ...._meters import Readout, VectorMeter, read_rows, reader, seen_outputs
+from ...._meters import Readout, VectorMeter, reader, seen_outputs
 from ...._models import Attention, MultiHead
-from ...._oracles import DOUBLE, Opening, Oracle, read_opening
+from ...._oracles import DOUBLE, Opening, Oracle, read_opening, read_rows
 from ...rank_drop import NullSpace
 from .cells import find_spaces_in_cells
 from .columns import COLUMN_ROUNDINGS, TOKEN_SHARE, LayerColumns, columns_for_span, read_columns, span
@@ -201,7 +201,7 @@ def read_sum_of_maps(
     if not oracle.exact:
         return NeedsScalarRoute("the answers come with a tolerance, and the vector route has no bounds")
     opening = opening or read_opening(oracle, rng)
-    bias, B, first = opening.zero, read_rows(oracle, opening.zero, opening.first)[0], opening.first
+    bias, B, first = opening.zero, read_rows(oracle, opening)[0], opening.first
     if B.ndim == 1:
         return NeedsScalarRoute("the box answers one number per query")
     if oracle.narrow:
