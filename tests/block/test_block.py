@@ -27,10 +27,13 @@ VARIANTS = {
 def test_every_head_is_found(name):
     box = VARIANTS[name]
     found = gh.recover(box.oracle, family="block")
-    assert found.heads == len(box.ranks) and gh.distance(found.model, box.truth) < 1e-7
-    assert found.model.residual_map == "assumed identity" and "assumed to be the identity" in found.reason
+    assert found.heads == len(box.ranks)
+    assert gh.distance(found.model, box.truth) < 1e-7
+    assert found.model.residual_map == "assumed identity"
+    assert "assumed to be the identity" in found.reason
     kinds = {"none": [], "rms": ["rms"], "layer": ["layer"]}[box.first]
-    assert [norm.kind for norm in found.model.norms] == kinds and all(n.place == "behind" for n in found.model.norms)
+    assert [norm.kind for norm in found.model.norms] == kinds
+    assert all(n.place == "behind" for n in found.model.norms)
 
 
 def test_what_is_said_of_the_error_is_true():
@@ -47,7 +50,8 @@ def test_a_torch_encoder_layer_is_recognised(activation):
     found = gh.recover(oracle)
     assert (found.family, found.heads, found.rank) == ("block", 2, (16, 16))
     assert gh.distance(gh.Block(truth.heads, free=found.model.free), found.model) < 1e-8
-    assert found.queries <= gh.plan(32, family="block", heads=2) and found.limit == 96
+    assert found.queries <= gh.plan(32, family="block", heads=2)
+    assert found.limit == 96
 
 
 def test_predictions_ask_one_token_each():
@@ -65,9 +69,10 @@ def test_the_residual_map_is_an_assumption():
     half = Box(16, (8, 8), 1, first="none", last="none", residual=0.5)
     found = gh.recover(half.oracle, family="block")
     doubled = [gh.Attention(h.W, 2 * h.v, key_bias=h.key_bias) for h in half.truth.heads]
-    assert gh.distance(found.model, gh.Block(doubled)) < 1e-7  # twice the truth, and nobody could tell
+    assert gh.distance(found.model, gh.Block(doubled)) < 1e-7  # twice the truth: nobody could tell
     unknown = gh.recover(half.oracle, family="block", residual_map=None)
-    assert unknown.model.residual_map == "unknown" and "up to one invertible map" in unknown.reason
+    assert unknown.model.residual_map == "unknown"
+    assert "up to one invertible map" in unknown.reason
     S = half.residual * np.eye(16) + sum(half.P)
     mapped = [gh.Attention(h.W, h.v @ np.linalg.inv(S), key_bias=h.key_bias) for h in half.truth.heads]
     assert gh.distance(unknown.model, gh.Block(mapped)) < 1e-7
@@ -79,7 +84,8 @@ def test_the_residual_map_is_an_assumption():
 def test_no_residual_connection_is_noticed():
     box = Box(16, (8, 8), 1, first="none", last="none", residual=0.0)
     found = gh.recover(box.oracle, family="block")
-    assert found.model.residual_map == "none" and "no residual connection" in found.reason
+    assert found.model.residual_map == "none"
+    assert "no residual connection" in found.reason
     X = np.random.default_rng(0).standard_normal((5, 9, 16))
     np.testing.assert_allclose(found.model(X), box(X), atol=1e-7)
 
@@ -87,7 +93,8 @@ def test_no_residual_connection_is_noticed():
 def test_heads_beside_a_residual_connection_are_a_block_too():
     box = Box(16, (8, 8), 1, first="none", last="none", activation=lambda z: 0 * z)
     found = gh.recover(box.oracle)
-    assert found.family == "block" and gh.distance(found.model, box.truth) < 1e-7
+    assert found.family == "block"
+    assert gh.distance(found.model, box.truth) < 1e-7
 
 
 def test_limits_and_seeds_are_kept():
@@ -99,9 +106,11 @@ def test_limits_and_seeds_are_kept():
 
     box = Box(16, (8, 8), 1, first="none", last="none")
     found = gh.recover(gh.ValueOracle(ask, 16, max_norm=3.0), family="block")
-    assert max(longest) <= 3.0 and gh.distance(found.model, box.truth) < 1e-6
+    assert max(longest) <= 3.0
+    assert gh.distance(found.model, box.truth) < 1e-6
     first, again = (gh.recover(box.oracle, family="block", seed=5) for _ in range(2))
-    assert first.queries == again.queries and gh.distance(first.model, again.model) == 0
+    assert first.queries == again.queries
+    assert gh.distance(first.model, again.model) == 0
     with pytest.raises(gh.BudgetExceeded):
         gh.recover(box.oracle, family="block", budget=600)
     stages = set()
@@ -114,9 +123,11 @@ def test_a_block_is_saved_without_what_is_behind_it(tmp_path):
     found = gh.recover(box.oracle, family="block")
     found.save(tmp_path / "run")
     loaded = gh.load_recovery(tmp_path / "run").model
-    assert gh.distance(loaded, found.model) == 0 and loaded.norms == found.model.norms
-    assert loaded.residual_map == found.model.residual_map and np.array_equal(loaded.free, found.model.free)
-    with pytest.raises(ValueError, match="set block.behind"):
+    assert gh.distance(loaded, found.model) == 0
+    assert loaded.norms == found.model.norms
+    assert loaded.residual_map == found.model.residual_map
+    assert np.array_equal(loaded.free, found.model.free)
+    with pytest.raises(ValueError, match=r"set block\.behind"):
         loaded(np.zeros((2, 16)))
     loaded.behind = box
     X = np.random.default_rng(0).standard_normal((3, 4, 16))
@@ -129,7 +140,8 @@ def test_a_random_block_is_saved_whole(tmp_path):
     X = np.random.default_rng(0).standard_normal((3, 4, 12))
     np.testing.assert_array_equal(gh.load(path)(X), block(X))
     found = gh.recover(gh.load(path))
-    assert found.family == "block" and gh.distance(found.model, block) < 1e-8
+    assert found.family == "block"
+    assert gh.distance(found.model, block) < 1e-8
 
 
 def test_heads_go_back_into_the_layer_they_came_from():

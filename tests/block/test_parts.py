@@ -46,7 +46,8 @@ def test_the_sum_of_all_maps_is_known_up_to_what_no_answer_sees():
     S = np.eye(24) + sum(box.P)
     unseen = np.ones(24) @ np.linalg.inv(S)
     unseen /= np.linalg.norm(unseen)
-    assert total.unseen.shape == (24, 1) and abs(abs(total.unseen[:, 0] @ unseen) - 1) < 1e-14
+    assert total.unseen.shape == (24, 1)
+    assert abs(abs(total.unseen[:, 0] @ unseen) - 1) < 1e-14
     B = sum(box.P) @ np.linalg.inv(S)
     keep = np.eye(24) - np.outer(unseen, unseen)
     assert np.linalg.norm(total.B - B @ keep) < 1e-10 * np.linalg.norm(B)

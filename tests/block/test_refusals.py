@@ -26,7 +26,8 @@ def test_positions_dropout_and_order_are_named():
             said[neighbour.__name__] = str(refused)
     assert "the order of the other tokens" in said["Positions"]
     assert "the same query gets the same answer" in said["Dropout"]
-    assert "every token twice" in said["Sink"] and "every token twice" in said["Sigmoid"]
+    assert "every token twice" in said["Sink"]
+    assert "every token twice" in said["Sigmoid"]
 
 
 def test_too_few_outputs_say_how_many_it_takes():

@@ -26,7 +26,7 @@ SHORTER_STEP = 1 / 24  # where one does
 
 
 def single(oracle: Oracle, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b k"]:
-    """What the box answers to each token alone; to the end of its reach in that direction, where a token lies beyond."""
+    """What the box answers to each token alone; where that is too long to be sent, to the longest in its direction."""
     beyond = norms(tokens)[:, None] / oracle.reach
     return np.asarray(oracle((tokens / np.maximum(1.0, beyond))[:, None]))
 

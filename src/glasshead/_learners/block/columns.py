@@ -87,7 +87,8 @@ def last_tokens(at: Reference, rng: np.random.Generator) -> np.ndarray:
     """Moves `(d, d)` of the last token that span everything, each as long as answers bear."""
     left, s, _ = svd(at.jacobian, full=True)
     gains = np.concatenate([s, np.zeros(len(left) - len(s))])
-    length = np.minimum(FAR * np.linalg.norm(at.answer) / np.maximum(gains, 1e-300), FARTHEST * np.linalg.norm(at.token))
+    far, farthest = FAR * np.linalg.norm(at.answer), FARTHEST * np.linalg.norm(at.token)
+    length = np.minimum(far / np.maximum(gains, 1e-300), farthest)
     return random_rotation(len(left), rng) @ (left.T * length[:, None])
 
 

@@ -22,11 +22,12 @@ from .columns import Columns, each_time, last_tokens, read_columns, read_keys, r
 from .geometry import Reference, Total, View, read_reference, read_total
 from .pairs import read_pairs
 from .spaces import Bunches, bunches, read_pencil
-from .values import Heads, Rows, find_heads, read_key_rows, rows_needed
+from .values import COPIES, Heads, Rows, find_heads, read_key_rows, rows_needed
 
 REFERENCES = 2
 SCORES = 1.0  # typical, of keys in rows
 LONGEST_KEYS = 2.0  # times ordinary tokens
+MOST_MOVED = 0.01  # of an answer, by a key in a row
 FIRST, EXACT = 1e-9, 3.0  # how exactly tokens are found at first, of an answer, and then, in roundings
 SHORTER_KEYS, SHORTENINGS = 0.25, 3  # rows in which no heads are found are asked with shorter keys
 MOST_WAYS = 4  # to see heads, tried on the same rows
@@ -165,8 +166,10 @@ def find_first_heads(
         for way, guesses in ways:
             if rows is None:
                 typical = float(np.sqrt(np.mean(np.square(way.values))))
-                length = min(SCORES / max(typical, 1e-300), LONGEST_KEYS * size) * SHORTER_KEYS**shorter
-                z = length * rng.standard_normal((rows_needed(oracle.dim, len(view.gains), way), oracle.dim))
+                z = rng.standard_normal((rows_needed(oracle.dim, len(view.gains), way), oracle.dim))
+                moved = float(np.median(norms(view.seen(z @ total.B)))) / (COPIES + 1)
+                lengths = SCORES / typical, LONGEST_KEYS * size, MOST_MOVED * np.linalg.norm(at.answer) / moved
+                z *= min(lengths) * SHORTER_KEYS**shorter
                 rows = read_key_rows(oracle, at, total, z)
             found, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST)
             if heads is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from ..._linalg import norms, svd
+from ..._linalg import svd
 from ..._oracles import Oracle, single
 from .geometry import Reference, Total, with_copies
 

@@ -111,7 +111,7 @@ def two_at_a_time(
     = B l`: linear in l and `v_c`, with as many solutions as the two have dimensions, less those lost.
     """
     H, p, ranks = weights.shape[1], Y.shape[1], way.ranks
-    apart = np.array([[np.linalg.norm(weights[:, i] - weights[:, j]) if i != j else np.inf for j in range(H)] for i in range(H)])
+    apart = np.linalg.norm(weights[:, :, None] - weights[:, None], axis=0) + np.diag(np.full(H, np.inf))
     anchor = int(np.argmax(apart.min(axis=1)))
     V: dict[int, np.ndarray] = {}
     for c in (h for h in range(H) if h != anchor):
