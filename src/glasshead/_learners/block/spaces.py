@@ -37,12 +37,15 @@ class Bunches:
 
 
 def bunches(eigenvalues: np.ndarray, least_lost: int, most_lost: int) -> list[Bunches]:
-    """Ways to see H bunches that add up: by gaps, and as heads of equal rank.
+    """Ways to see H bunches that add up: by gaps, and as heads of equal rank; these first where gaps count as many,
+    since an eigenvalue that belongs to none may lie next to a bunch.
 
     Ranks `b_h + 1 + g`, where g dimensions are lost, add up to all `p + g` of them: p eigenvalues, and those lost.
     """
     lost = range(least_lost, most_lost + 1)
-    ways = by_gaps(eigenvalues, lost) + [way for g in lost for way in of_equal_rank(eigenvalues, g)]
+    gaps, equal = by_gaps(eigenvalues, lost), [way for g in lost for way in of_equal_rank(eigenvalues, g)]
+    counted = [way for way in equal if gaps and (len(way.sizes), way.lost) == (len(gaps[0].sizes), gaps[0].lost)]
+    ways = counted + gaps + equal
     first: dict[tuple, Bunches] = {}
     for way in ways:
         first.setdefault((way.sizes, way.lost), way)
