@@ -60,12 +60,12 @@ def check_everywhere(
     says nothing about."""
     oracle.stage = CHECKING
     refuse_unbounded(oracle, learned, held)
-    if learned.one_head and oracle.answers == "value" and (broken := check_odds(oracle, learned, rng)) is not None:
-        return learned, replace(held, evidence=broken)
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
         return learned, check_signs_everywhere(oracle, learned, held, [x for kind in kinds for x in kind.X], rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
+    if learned.one_head and (broken := check_odds(oracle, learned, rng)) is not None:
+        return learned, replace(held, evidence=broken)
     if learned.measurable:
         found, broken = with_true_bounds(oracle, learned, groups)
         if broken is not None:

@@ -16,7 +16,7 @@ from .held_out import Compared
 from .ordinary import ROUNDED, by_length, gaussian_sequences, levered
 
 COPIES = 8
-PROBES = 3  # pairs of a key and a last token: at one of them two heads may happen to agree
+PROBES = 2  # pairs of a key and a last token: at one of them two heads may happen to agree
 ODDS_QUERIES = 4 * PROBES
 ROUNDED_SCORES = 2.0  # times sqrt(d) roundings: sums of d products in another order, for sequences of other lengths
 
@@ -34,7 +34,8 @@ def check_odds(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> Ev
     p = np.clip(np.sum((one - last) * swing, axis=1) / lengths, 0.0, 1.0)
     want = last + swing * (COPIES * p / (1 + (COPIES - 1) * p))[:, None]
     steep = COPIES / (1 + (COPIES - 1) * p) ** 2 * np.sqrt(swing.shape[1])
-    size = np.array([learned.largest_term(x) for x in pairs])
+    v, bias = float(np.linalg.norm(learned.model.heads[0].v)), float(np.abs(learned.model.bias).max())
+    size = np.array([float(np.linalg.norm(x, axis=1).max()) * v + bias for x in pairs])
     return Compared(copied, many, want, 2 * (1 + steep) * answer_error(oracle, size)).evidence(COPIED_KEY)
 
 
