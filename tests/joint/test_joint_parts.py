@@ -9,7 +9,7 @@ from glasshead._learners.heads.together.columns import OFF_SCORE, hyperplane_poi
 from glasshead._learners.heads.together.even import EvenPart, find_even_part
 from glasshead._learners.heads.together.orientation import find_orientation
 from glasshead._learners.heads.together.pairs import Pairs, levenberg
-from glasshead._learners.heads.together.plane import Plane, find_heads_in
+from glasshead._learners.heads.together.plane import POINTS_PER_HEAD, POINTS_SPARE, Plane, find_heads_in
 from glasshead._meters.head_sum import read_head_sum
 from tests.helpers import IMPOSTORS, Impostors
 from tests.multi.layers import layer
@@ -44,6 +44,15 @@ def test_a_plane_shows_all_heads(heads):
         h = int(far.argmin())
         assert far[h] <= 1e-8 * np.linalg.norm(K)
         assert np.linalg.norm(true.V[h] - np.sign(true.K[h] @ K) * V) <= 1e-8 * np.linalg.norm(V)
+
+
+def test_no_head_of_a_plane_is_guessed_in_vain():
+    """Of several guesses for a new head one is right: as many rounds of questions as there are heads."""
+    for seed in range(10):
+        rng = np.random.default_rng((3, seed))
+        plane = Plane(Answers(Pairs(6 * rng.standard_normal((3, 2)), rng.standard_normal((3, 2)))), np.eye(2), 1.0, rng)
+        assert find_heads_in(plane, 1e-9, 14) is not None
+        assert len(plane.Z) == POINTS_SPARE + 3 * POINTS_PER_HEAD
 
 
 def test_a_plane_of_something_else_shows_none():

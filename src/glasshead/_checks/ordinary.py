@@ -21,6 +21,7 @@ VOID = 0.05  # of the same: a check that allows more passes nearly anything
 ROUNDED = 4.0  # roundings of the largest number that an answer is made of
 NEIGHBOURS = 6  # models as far from the found one as bounds leave open
 NEIGHBOUR_TIMES = 3.0  # times how far their answers typically are from its own
+LEAST_EXPECTED = 2.0**-500  # of an error: its square is still a number
 WORSE_THAN_RESIDUAL = 4.0  # times that of the held-out check: about what W is off by, of its norm, at most
 
 USERS, SUITED, LARGER, SINGLES = "users", "suited", "larger", "single"  # whose sizes tokens have; or they are alone
@@ -152,7 +153,7 @@ class Answered:
     @property
     def worse(self) -> float:
         """The mean square of how far off answers are, over what is expected."""
-        return float(np.mean(self.off**2 / np.maximum(self.expected, np.finfo(float).tiny) ** 2))
+        return float(np.mean((self.off / np.maximum(self.expected, LEAST_EXPECTED)) ** 2))
 
     @property
     def seen(self) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from .._limits import BITS
 from .._models import Attention
 from .._oracles import Oracle
-from .learned import MEASURED, Predicting, free_parameters, gaussian_like, head_length, typical_score_error
+from .learned import MEASURED, Predicting, gaussian_like, head_length, typical_score_error
 
 ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
 OPEN_TIMES, OPEN_SCORE = 3.0, 0.5  # times the typical error of a score, and one that settles nothing
@@ -20,6 +20,15 @@ WIDER = 3.0  # times an interval: what the held-out check allows
 BOUNDS = {"bound": "W", "bound_v": "v", "bound_key_bias": "key_bias", "bound_bias": "bias"}
 
 Quiet = Callable[[Oracle], Oracle]
+
+
+def free_parameters(head: Attention, rank: int, value_rank: int | None = None, *, key_bias_in_W: bool = False) -> int:
+    """Of one head with `W` of that rank and values `(d, k)` of rank `value_rank`, by default any values:
+    `r (2d - r)` for W, `s (d + k - s)` for the values, d for a key bias, or r where it lies in the columns of W."""
+    d, k = head.dim, head.v[0].size
+    s = min(d, k) if value_rank is None else value_rank
+    key_bias = (rank if key_bias_in_W else d) if head.has_key_bias else 0
+    return rank * (2 * d - rank) + s * (d + k - s) + key_bias
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +41,6 @@ class LearnedHead(Predicting):
 
     checked_by = "_checks:check_held_out"
     measurable = True
-    one_head = True
 
     model: Attention
     rank: int
@@ -43,6 +51,10 @@ class LearnedHead(Predicting):
     confidence: float
     strict: bool = False
     caveat: str = ""
+
+    @property
+    def one_head(self) -> bool:
+        return True
 
     @property
     def limit(self) -> int:

@@ -48,15 +48,6 @@ class HeldOut:
 UNCHECKED = HeldOut(None, None, "not yet checked")
 
 
-def free_parameters(head: Attention, rank: int, value_rank: int | None = None, *, key_bias_in_W: bool = False) -> int:
-    """Of one head with `W` of that rank and values `(d, k)` of rank `value_rank`, by default any values:
-    `r (2d - r)` for W, `s (d + k - s)` for the values, d for a key bias, or r where it lies in the columns of W."""
-    d, k = head.dim, head.v[0].size
-    s = min(d, k) if value_rank is None else value_rank
-    key_bias = (rank if key_bias_in_W else d) if head.has_key_bias else 0
-    return rank * (2 * d - rank) + s * (d + k - s) + key_bias
-
-
 @dataclass(frozen=True, kw_only=True)
 class Learned:
     """What every learner hands back, and all that `gh.recover` knows of it.

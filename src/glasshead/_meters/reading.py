@@ -115,8 +115,8 @@ def logit(signal: np.ndarray, swing: np.ndarray, answer: np.ndarray, spread: np.
 
 def finite_end(s: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     """The estimate, or the finite end of an interval that is open on the side where the estimate ran away to."""
-    s = np.where(np.isinf(lo) & np.isfinite(hi) & (s <= -LARGEST_LOGIT), hi, s)
-    return np.where(np.isinf(hi) & np.isfinite(lo) & (s >= LARGEST_LOGIT), lo, s)
+    s = np.where(np.isfinite(hi) & (s <= -LARGEST_LOGIT), hi, s)
+    return np.where(np.isfinite(lo) & (s >= LARGEST_LOGIT), lo, s)
 
 
 def beyond(interval: Interval, limit: float) -> np.ndarray:
@@ -129,7 +129,7 @@ def beyond(interval: Interval, limit: float) -> np.ndarray:
 def stands_out(interval: Interval) -> np.ndarray:
     """Where a logit stands out of its error."""
     s, lo, hi = interval
-    return np.isfinite(lo) & np.isfinite(hi) & (np.abs(s) > 4 * np.maximum(hi - s, s - lo))
+    return np.abs(s) > 4 * np.maximum(hi - s, s - lo)
 
 
 MAX_REASKS = 20  # rounds of asking saturated logits again, each at a fraction of the scale

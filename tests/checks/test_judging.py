@@ -1,0 +1,391 @@
+"""The judge's rules, one by one: what is just allowed passes, and what is just not is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import glasshead as gh
+from glasshead._checks import judge, ordinary
+from glasshead._checks.ordinary import Answered, Sequences
+from glasshead._learned import HeldOut, LearnedHead
+from glasshead._learned.learned import Attending
+from tests.meters.promises import Promising
+
+HELD = HeldOut(1e-9, None, "words", compared=16)
+
+
+def learned(W=None, bound=1e-6, v=(1.0, 2.0, 3.0), **given):
+    model = gh.Attention(np.eye(3) if W is None else W, np.array(v))
+    bounds = {"bound": bound, "bound_v": 1e-6, "bound_key_bias": 1e-6, "bound_bias": 1e-6} | given
+    return LearnedHead(model=model, rank=3, confidence=1.0, **bounds)
+
+
+def answered(off, name="users", *, extent=1.0, sizes=1.0, **known):
+    """Answers that are so far off, and what is known about that: 0 unless said."""
+    off = np.atleast_1d(np.asarray(off, float))
+    n, X = len(off), list(np.random.default_rng(0).standard_normal((len(off), 2, 3)))
+    parts = dict.fromkeys(("level", "typical", "furthest", "doubt", "chosen"), 0.0) | known
+    each = {part: np.broadcast_to(float(value), n) for part, value in parts.items()}
+    kind = Sequences(name, X, np.broadcast_to(float(sizes), n))
+    return Answered(kind=kind, got=off[:, None], want=np.zeros((n, 1)), largest=1.0, extent=extent, **each)
+
+
+# What is allowed.
+
+
+def test_answers_may_be_off_by_a_hundredth_of_their_range_beyond_what_is_known():
+    group = answered([0.0], level=0.001, furthest=0.002, extent=2.0, sizes=0.5)
+    assert group.range == 1.0
+    assert group.allowed == pytest.approx(0.01 + 0.001 + 3 * 0.002)
+    assert replace(group, doubt=np.array([0.003])).allowed == pytest.approx(0.01 + 0.001 + 3 * 0.005)
+    assert replace(group, doubt=np.array([np.inf])).strays.allowed == pytest.approx(0.01 + 0.001 + 3 * 0.002)
+    assert group.allowed_share == pytest.approx(group.allowed)
+    assert replace(group, extent=4.0).allowed_share == pytest.approx((0.02 + 0.007) / 2.0)
+
+
+@pytest.mark.parametrize(("furthest", "open_end"), [(0.016, False), (0.017, True)])
+def test_where_bounds_leave_a_twentieth_open_nothing_is_said(furthest, open_end):
+    assert np.isinf(answered([0.0], furthest=furthest).allowed[0]) == open_end
+
+
+def test_how_far_off_answers_are():
+    group = answered([0.1, -0.3], level=0.3, typical=0.4, extent=2.0, sizes=2.0)
+    np.testing.assert_allclose(group.off, [0.1, 0.3])
+    np.testing.assert_allclose(group.share, [0.025, 0.075])
+    np.testing.assert_allclose(group.expected, 0.5)
+    assert group.worse == pytest.approx((0.04 + 0.36) / 2)
+    doubted = replace(group, doubt=np.full(2, 0.4))
+    np.testing.assert_allclose(doubted.expected, np.hypot(0.8, 0.3))
+    assert doubted.seen == pytest.approx(np.sqrt(0.2))
+
+
+def test_no_range_at_all_divides_nothing_by_zero():
+    group = answered([0.0, 1e-100], extent=0.0)
+    assert np.isfinite(group.share[0])
+    assert group.share[1] > 1
+    assert group.worse > 1
+
+
+# What is asked.
+
+
+def test_the_judge_asks_forty_sequences_of_all_lengths():
+    oracle = Promising(6)
+    found = replace(learned(np.eye(6), v=np.ones(6)))
+    kinds = ordinary.ordinary_sequences(oracle, found, np.random.default_rng(0))
+    assert [kind.name for kind in kinds] == ["users", "suited", "larger", "single"]
+    assert sum(len(kind.X) for kind in kinds) == ordinary.JUDGE_QUERIES == 40
+    for kind in kinds[:3]:
+        assert [len(x) for x in kind.X] == [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
+    assert [len(x) for x in kinds[3].X] == [1] * 7
+    users, suited, larger, single = (kind.sizes for kind in kinds)
+    assert 0.5 <= users.min() < 1 < users.max() <= 2
+    assert 0.5 <= single.min() < 1 < single.max() <= 2
+    np.testing.assert_allclose(suited, found.suits(oracle.reach)[0])
+    assert (larger >= np.maximum(suited, 1.0)).all()
+    assert 4 < larger.max() / max(suited[0], 1.0) <= 8
+    for kind in kinds:
+        for x, size in zip(kind.X, kind.sizes, strict=True):
+            assert np.sqrt(np.mean(x**2)) == pytest.approx(size, rel=0.8)
+
+
+def test_tokens_are_no_longer_than_can_be_sent():
+    found = learned(np.eye(6), v=np.ones(6))
+    kinds = ordinary.ordinary_sequences(Promising(6, max_norm=1.5), found, np.random.default_rng(0))
+    longest = [max(np.linalg.norm(x, axis=1).max() for x in kind.X) for kind in kinds]
+    assert max(longest) <= 1.5
+    assert longest[0] == pytest.approx(1.5, rel=1e-5)
+    assert longest[2] == pytest.approx(1.5, rel=1e-5)
+
+
+def test_sequences_that_a_model_says_nothing_about_are_not_asked():
+    class Silent(LearnedHead):
+        def says(self, x):
+            return len(x) > 4
+
+    found = Silent(**vars(learned(np.eye(6), v=np.ones(6))))
+    kinds = ordinary.ordinary_sequences(Promising(6), found, np.random.default_rng(0))
+    assert [kind.name for kind in kinds] == ["users", "suited", "larger"]
+    assert all(len(kind.X) == len(kind.sizes) == 8 for kind in kinds)
+
+
+def test_answers_come_back_in_the_order_of_the_sequences():
+    X = [np.full((n, 1), i) for i, n in enumerate([3, 1, 3, 2])]
+    said = ordinary.by_length(lambda B: B[:, 0, 0] + 10 * B.shape[1], X)
+    np.testing.assert_allclose(said[:, 0], [30, 11, 32, 23])
+
+
+def extent(group):
+    """The range of answers less their bias, for tokens of size 1."""
+    return np.ptp((group.got[:, 0] - np.median(group.got)) / group.kind.sizes)
+
+
+def test_what_groups_know():
+    """Levels from the promise and from rounding of the largest term; ranges per size; single tokens by users' range."""
+    truth = learned(np.eye(4), v=(1.0, 0, 0, 0), bound=0.0, bound_v=0.0, bound_key_bias=0.0, bound_bias=0.0)
+    oracle = Promising(4, lambda X: truth.model(X) + 0.5, tolerance=0.1, rtol=0.2, roundoff=2.0**-20)
+    kinds = ordinary.ordinary_sequences(oracle, truth, np.random.default_rng(0))
+    groups = ordinary.read_groups(oracle, truth, HELD, kinds, np.random.default_rng(0))
+    for group in groups:
+        got = np.abs(group.got[:, 0])
+        terms = np.array([truth.largest_term(x) for x in group.X])
+        np.testing.assert_allclose(group.level, 0.1 + 0.2 * got + 4 * 2.0**-20 * np.maximum(terms, got))
+        np.testing.assert_allclose(group.off, 0.5)
+        np.testing.assert_allclose(group.furthest, 0.0)
+        flat = np.array([x.mean(axis=0)[0] for x in group.X])
+        np.testing.assert_allclose(group.chosen, np.abs(group.want[:, 0] - flat), atol=1e-12)
+    for group in groups[:3]:
+        assert group.extent == pytest.approx(extent(group))
+        assert group.largest == pytest.approx(np.abs(group.got).max())
+    alone = groups[3]
+    assert alone.extent == max(extent(alone), groups[0].extent)
+    assert alone.largest == max(np.abs(alone.got).max(), groups[0].largest)
+
+
+def test_doubts_are_what_neighbours_say():
+    """As far off as the bounds, six of them: the root of the mean square, and the largest."""
+    found = learned(np.eye(4), v=np.ones(4), bound=0.01)
+    oracle = Promising(4, found.model)
+    kinds = ordinary.ordinary_sequences(oracle, found, np.random.default_rng(0))[:1]
+    (group,) = ordinary.read_groups(oracle, found, HELD, kinds, np.random.default_rng(1))
+    around = [
+        ordinary.apart(model, group.X, group.want) for model in found.neighbours(0.0, 6, np.random.default_rng(1))
+    ]
+    np.testing.assert_allclose(group.typical, np.sqrt(np.mean(np.square(around), axis=0)))
+    np.testing.assert_allclose(group.furthest, np.max(around, axis=0))
+    np.testing.assert_allclose(group.doubt, found.doubt(group.X, group.want))
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(("bound", "ok"), [(0.99, True), (1.01, False)])
+def test_a_bound_as_large_as_W_says_nothing(bound, ok):
+    found = learned(np.eye(4) / 2, v=np.ones(4), bound=bound)
+    if ok:
+        judge.refuse_unbounded(Promising(4), found, HELD)
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match="a W of norm 1 was found, within 1, which says nothing"):
+        judge.refuse_unbounded(Promising(4), found, HELD)
+
+
+@pytest.mark.parametrize(("bound", "max_norm", "ok"), [(0.24, None, True), (0.26, None, False), (0.26, 1.0, True)])
+def test_a_W_of_zero_is_known_to_move_no_score_by_one(bound, max_norm, ok):
+    """Of tokens of length 2, which is usual in four dimensions, or of the longest that may be sent."""
+    found = learned(np.zeros((4, 4)), v=np.ones(4), bound=bound)
+    if ok:
+        judge.refuse_unbounded(Promising(4, max_norm=max_norm), found, HELD)
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match=r"W cannot be told from 0, nor from anything up to 0.26"):
+        judge.refuse_unbounded(Promising(4, max_norm=max_norm), found, HELD)
+
+
+def groups_off(users, suited, larger, single=0.0, **given):
+    names = zip((users, suited, larger, single), ("users", "suited", "larger", "single"), strict=True)
+    return [answered(np.broadcast_to(off, 11), name, **given) for off, name in names]
+
+
+def boundless():
+    """A head that nothing bounds."""
+    return Attending(model=learned().model, rank=3, bound=None, bound_v=None, confidence=None)
+
+
+@pytest.mark.parametrize(
+    ("offs", "bounded", "ok"),
+    [
+        ((0.04, 0.04, 0.04), True, True),
+        ((0.06, 0.06, 0.06), True, False),
+        ((0.06, 0.04, 0.06), True, True),  # bounds that are measured say what to expect elsewhere
+        ((0.04, 0.06, 0.04), False, False),
+        ((0.04, 0.04, 0.04), False, True),
+        ((0.04, 0.04, 0.04, 0.5), False, True),  # single tokens are not judged by this
+    ],
+)
+def test_answers_off_by_a_twentieth_of_their_range_say_too_little(offs, bounded, ok):
+    found = learned() if bounded else boundless()
+    if ok:
+        judge.refuse_void(found, HELD, groups_off(*offs))
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match="answers are off by 6% of their range"):
+        judge.refuse_void(found, HELD, groups_off(*offs))
+
+
+def test_one_answer_in_eleven_may_be_close_to_a_tie():
+    few, more = np.zeros(11), np.zeros(11)
+    few[0], more[:2] = 1.0, 1.0
+    judge.refuse_void(boundless(), HELD, groups_off(few, 0.0, 0.0))
+    with pytest.raises(gh.AccuracyUnreachable):
+        judge.refuse_void(boundless(), HELD, groups_off(more, 0.0, 0.0))
+
+
+@pytest.mark.parametrize(("chosen", "ok"), [(0.5, True), (0.3, False), (0.0, True)])
+def test_answers_off_by_a_tenth_of_what_attention_does_say_too_little(chosen, ok):
+    groups = groups_off(0.04, 0.04, 0.04, 0.04, chosen=chosen)
+    if ok:
+        judge.refuse_void(learned(), HELD, groups)
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match="answers are off by 13% of what attention does to them"):
+        judge.refuse_void(learned(), HELD, groups)
+
+
+class Hidden(LearnedHead):
+    """A head of which nothing but answers speaks, and which off by a tenth answers by `shift` otherwise."""
+
+    def hidden(self, share, rng):
+        assert share == 0.1
+        return [lambda X: np.full(len(X), self.bound)]
+
+
+@pytest.mark.parametrize(("shift", "ok"), [(0.21, True), (0.19, False)])
+@pytest.mark.parametrize("by", ["off", "level"])
+def test_a_W_that_shows_in_no_answer_is_refused(shift, ok, by):
+    """It must change some answer by twice what that is off, or may be."""
+    found = Hidden(**vars(learned()) | {"bound": shift})
+    groups = [answered([0.1]) if by == "off" else answered([0.0], level=0.1)]
+    if ok:
+        judge.refuse_unseen(found, HELD, groups, np.random.default_rng(0))
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match="the W of one head, number 1 of those found, shows in no answer"):
+        judge.refuse_unseen(found, HELD, groups, np.random.default_rng(0))
+
+
+# Bounds that are measured.
+
+
+@pytest.mark.parametrize(("worse", "times"), [(0.24, 1.0), (0.26, 4 * np.sqrt(0.26)), (4.0, 8.0)])
+@pytest.mark.parametrize("which", ["suited", "single"])
+def test_bounds_are_as_wide_as_answers_show(worse, times, which):
+    """From half of what was expected on, four times what was seen; W by suited tokens, v by single ones."""
+    groups = [answered([np.sqrt(worse) if name == which else 0.0], name, level=1.0) for name in ("suited", "single")]
+    found, broken = judge.with_true_bounds(Promising(3), learned(), groups)
+    assert broken is None
+    assert found.bound / 1e-6 == pytest.approx(times if which == "suited" else 1.0)
+    assert found.bound_v / 1e-6 == pytest.approx(times if which == "single" else 1.0)
+    assert (found.confidence < 1) == (times > 1)
+
+
+@pytest.mark.parametrize(("worse", "ok"), [(3.9, True), (4.1, False)])
+def test_a_promise_that_answers_contradict_is_refused(worse, ok):
+    groups = [answered([np.sqrt(worse)], "suited", level=1.0), answered([0.0], "single", level=1.0)]
+    found, broken = judge.with_true_bounds(Promising(3, tolerance=1e-3), learned(), groups)
+    assert found.bound == 1e-6
+    assert (broken is None) == ok
+
+
+@pytest.mark.parametrize(("decided", "ok"), [(8, True), (7, False)])
+def test_bounds_that_leave_all_but_a_few_answers_open_decide_nothing(decided, ok):
+    allowed = np.full(40, np.inf)
+    allowed[:decided] = 0.01
+    judge.refuse_undecided(learned(), HELD, allowed)  # its bounds are measured
+    if ok:
+        judge.refuse_undecided(boundless(), HELD, allowed)
+        judge.refuse_undecided(boundless(), HELD, np.full(7, np.inf))  # there was hardly anything to ask
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match="bounds leave all but 7 of 40 fresh answers open"):
+        judge.refuse_undecided(boundless(), HELD, allowed)
+
+
+class Near(LearnedHead):
+    """A head whose neighbours answer by its bound otherwise."""
+
+    def neighbours(self, share, count, rng):
+        return [lambda X: np.full((len(X), 1), self.bound)]
+
+
+@pytest.mark.parametrize(("suited", "off", "wrong", "ok"), [
+    (0.0, 0.02, 1, True),  # one in eleven
+    (0.0, 0.02, 2, False),
+    (0.0, 0.009, 11, True),  # a hundredth of the range
+    (0.1, 0.2, 11, True),  # suited tokens show W to be off as well: 3 x 2 x 0.1
+    (0.01, 0.2, 11, False),
+])  # fmt: skip
+def test_answers_to_users_are_held_against_what_suited_tokens_show(suited, off, wrong, ok):
+    found = Near(**vars(learned()) | {"bound": 1.0})
+    offs = np.where(np.arange(11) < wrong, off, 0.0)
+    groups = [answered(offs), answered(np.full(11, suited), "suited", typical=1.0), answered(offs, "larger")]
+    broken = judge.strayed(found, HELD, groups, np.random.default_rng(0))
+    assert (broken is None) == ok
+
+
+# A first look, and yes and no.
+
+
+@pytest.mark.parametrize(("off", "promise", "ok"), [(0.005, {}, True), (0.02, {}, False), (0.02, {"rtol": 0.02}, True)])
+def test_a_first_look_allows_a_hundredth_of_the_largest_answer(off, promise, ok):
+    found = learned(np.eye(4), v=np.ones(4))
+    oracle = Promising(4, None, **promise)
+    largest = []
+
+    def box(X):
+        y = found.model(X)
+        largest.append(np.abs(y).max())
+        return y
+
+    oracle.f = box
+    assert judge.check_a_few(oracle, found, np.random.default_rng(0))
+    assert oracle.queries == 4
+    assert [X.shape[1] for X in oracle.asked] == [2, 3, 5, 8]
+    most = max(largest)
+    oracle.f = lambda X: found.model(X) + off * most
+    assert judge.check_a_few(oracle, found, np.random.default_rng(0)) == ok
+    oracle.f = lambda X: found.model(X) - off * most * np.sign(found.model(X))
+    assert judge.check_a_few(oracle, found, np.random.default_rng(0)) == ok
+    tolerant = Promising(4, lambda X: found.model(X) + 0.02 * most, tolerance=0.02 * most)
+    assert judge.check_a_few(tolerant, found, np.random.default_rng(0))
+
+
+def signs(found, wrong, sizes=1.0, count=40):
+    """Yes and no, wrong for the sequences with these numbers."""
+    rng = np.random.default_rng(0)
+    X = list(sizes * rng.standard_normal((count, 3, 3)))
+    answers = np.array([found.model(x) > 0 for x in X]).ravel()
+    answers[list(wrong)] ^= True
+    table = {x.tobytes(): bool(y) for x, y in zip(X, answers, strict=True)}
+    oracle = Promising(3, lambda B: np.array([table[x.tobytes()] for x in B]), answers="sign")
+    return oracle, X
+
+
+def test_one_wrong_sign_is_refused_where_the_model_is_sure():
+    found = learned(bound=1e-9)
+    rng = np.random.default_rng(0)
+    oracle, X = signs(found, ())
+    check = judge.check_signs_everywhere(oracle, found, HELD, X, rng)
+    assert check.evidence is None
+    assert check.compared == 16 + 40
+    values = np.array([found.model(x) for x in X])
+    sure, unsure = int(np.argmax(np.abs(values))), int(np.argmin(np.abs(values)))
+    assert judge.check_signs_everywhere(signs(found, [sure])[0], found, HELD, X, rng).evidence is not None
+    assert abs(values[unsure]) < 0.01 * np.ptp(values)
+    assert judge.check_signs_everywhere(signs(found, [unsure])[0], found, HELD, X, rng).evidence is None
+    assert judge.check_signs_everywhere(oracle, found, HELD, [], rng) is HELD
+
+
+def test_signs_that_neighbours_see_otherwise_are_not_counted():
+    """A bound on the bias as large as all values leaves every sign open."""
+    found = learned(bound_bias=100.0)
+    oracle, X = signs(found, range(40))
+    assert judge.check_signs_everywhere(oracle, found, HELD, X, np.random.default_rng(0)).evidence is None
+
+
+@pytest.mark.parametrize(("wrong", "ok"), [([3], True), ([3, 5], False)])
+def test_behind_a_network_one_sign_may_change_next_to_a_sequence(wrong, ok):
+    class Front:
+        dim = 3
+
+        def __call__(self, X):
+            return np.asarray(X)[..., -1, 0] > 0
+
+    found = boundless()
+    object.__setattr__(found, "model", Front())
+    oracle, X = signs(found, wrong)
+    check = judge.check_signs_everywhere(oracle, found, HELD, X, np.random.default_rng(0))
+    assert (check.evidence is None) == ok
+
+
+def test_what_the_judge_says_of_a_result():
+    check = judge.with_sequences(HELD, np.array([0.01, 0.03]), 1e-3)
+    assert (check.residual, check.compared) == (1e-3, 18)
+    assert (check.checked.sequences, check.checked.within) == (2, 0.03)
+    assert judge.with_sequences(HELD, np.empty(0), 0.0).checked is None
+    assert judge.with_sequences(HELD, np.array([0.01]), 0.0).residual == 1e-9
