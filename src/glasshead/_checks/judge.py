@@ -14,7 +14,7 @@ further off than bounds allow, the bounds are widened by as much, and are statis
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -200,7 +200,7 @@ def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
     return learned.with_bounds_times(WIDENED * SLOPE * off) if WIDENED * SLOPE * off > 1 else learned
 
 
-def check_plane(oracle: Oracle, learned: Learned, alone: list[np.ndarray]) -> Evidence | None:
+def check_plane(oracle: Oracle, learned: Any, alone: list[np.ndarray]) -> Evidence | None:
     """What single tokens next to the plane where answers change say against it, if anything does."""
     X = beside_the_plane(oracle, learned, alone)
     sure = Voting(oracle) if oracle.flips > 0 else oracle
