@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from .._models import Attention, FrontHead, Head, Network, Transformer, with_values
+from .._models import Attention, FrontHead, Head, Network, Transformer
 from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, canonical_sum, comparable, length
 
 
@@ -92,7 +92,7 @@ def values_apart(a: HeadSum, b: HeadSum) -> float:
 def on_unit_scale(model: HeadSum) -> HeadSum:
     """Every v and the bias divided by the length of all v together, or of the bias where there is none."""
     size = length(np.array([length(head.v) for head in model.heads])) or length(model.bias) or 1.0
-    heads = [with_values(head.score_tensors(), head.v / size) for head in model.heads]
+    heads = [head.with_values(head.v / size) for head in model.heads]
     return HeadSum(model.dim, heads, model.bias / size)
 
 
