@@ -21,16 +21,14 @@ def learned(W=None, bound=1e-6, v=(1.0, 2.0, 3.0), **given):
     return LearnedHead(model=model, rank=3, confidence=1.0, **bounds)
 
 
-def answered(off, name="users", *, level=0.0, typical=0.0, furthest=0.0, chosen=0.0, extent=1.0, sizes=1.0):
+def answered(off, name="users", *, extent=1.0, sizes=1.0, **known):
+    """Answers that are so far off, and what is known about that: 0 unless said."""
     off = np.atleast_1d(np.asarray(off, float))
-    n, d = len(off), 3
-    X = list(np.random.default_rng(0).standard_normal((n, 2, d)))
-    each = lambda x: np.broadcast_to(np.asarray(x, float), n)  # noqa: E731
-    want = np.zeros((n, 1))
-    return Answered(
-        Sequences(name, X, each(sizes)), want + off[:, None], want, each(level), each(typical), each(furthest),
-        each(chosen), 1.0, extent,
-    )  # fmt: skip
+    n, X = len(off), list(np.random.default_rng(0).standard_normal((len(off), 2, 3)))
+    parts = dict.fromkeys(("level", "typical", "furthest", "doubt", "chosen"), 0.0) | known
+    each = {part: np.broadcast_to(float(value), n) for part, value in parts.items()}
+    kind = Sequences(name, X, np.broadcast_to(float(sizes), n))
+    return Answered(kind=kind, got=off[:, None], want=np.zeros((n, 1)), largest=1.0, extent=extent, **each)
 
 
 # What is allowed.
@@ -40,6 +38,8 @@ def test_answers_may_be_off_by_a_hundredth_of_their_range_beyond_what_is_known()
     group = answered([0.0], level=0.001, furthest=0.002, extent=2.0, sizes=0.5)
     assert group.range == 1.0
     assert group.allowed == pytest.approx(0.01 + 0.001 + 3 * 0.002)
+    assert replace(group, doubt=np.array([0.003])).allowed == pytest.approx(0.01 + 0.001 + 3 * 0.005)
+    assert replace(group, doubt=np.array([np.inf])).strays.allowed == pytest.approx(0.01 + 0.001 + 3 * 0.002)
     assert group.allowed_share == pytest.approx(group.allowed)
     assert replace(group, extent=4.0).allowed_share == pytest.approx((0.02 + 0.007) / 2.0)
 
@@ -55,6 +55,9 @@ def test_how_far_off_answers_are():
     np.testing.assert_allclose(group.share, [0.025, 0.075])
     np.testing.assert_allclose(group.expected, 0.5)
     assert group.worse == pytest.approx((0.04 + 0.36) / 2)
+    doubted = replace(group, doubt=np.full(2, 0.4))
+    np.testing.assert_allclose(doubted.expected, np.hypot(0.8, 0.3))
+    assert doubted.seen == pytest.approx(np.sqrt(0.2))
 
 
 def test_no_range_at_all_divides_nothing_by_zero():
@@ -113,6 +116,11 @@ def test_answers_come_back_in_the_order_of_the_sequences():
     np.testing.assert_allclose(said[:, 0], [30, 11, 32, 23])
 
 
+def extent(group):
+    """The range of answers less their bias, for tokens of size 1."""
+    return np.ptp((group.got[:, 0] - np.median(group.got)) / group.kind.sizes)
+
+
 def test_what_groups_know():
     """Levels from the promise and from rounding of the largest term; ranges per size; single tokens by users' range."""
     truth = learned(np.eye(4), v=(1.0, 0, 0, 0), bound=0.0, bound_v=0.0, bound_key_bias=0.0, bound_bias=0.0)
@@ -128,11 +136,10 @@ def test_what_groups_know():
         flat = np.array([x.mean(axis=0)[0] for x in group.X])
         np.testing.assert_allclose(group.chosen, np.abs(group.want[:, 0] - flat), atol=1e-12)
     for group in groups[:3]:
-        assert group.extent == pytest.approx(np.ptp(group.got[:, 0] / group.kind.sizes))
+        assert group.extent == pytest.approx(extent(group))
         assert group.largest == pytest.approx(np.abs(group.got).max())
     alone = groups[3]
-    own = np.ptp(alone.got[:, 0] / alone.kind.sizes)
-    assert alone.extent == max(own, groups[0].extent)
+    assert alone.extent == max(extent(alone), groups[0].extent)
     assert alone.largest == max(np.abs(alone.got).max(), groups[0].largest)
 
 
@@ -145,10 +152,9 @@ def test_doubts_are_what_neighbours_say():
     around = [
         ordinary.apart(model, group.X, group.want) for model in found.neighbours(0.0, 6, np.random.default_rng(1))
     ]
-    known = np.isfinite(group.furthest)
-    assert known.any()
-    np.testing.assert_allclose(group.typical[known], np.sqrt(np.mean(np.square(around), axis=0))[known])
-    np.testing.assert_allclose(group.furthest[known], np.max(around, axis=0)[known])
+    np.testing.assert_allclose(group.typical, np.sqrt(np.mean(np.square(around), axis=0)))
+    np.testing.assert_allclose(group.furthest, np.max(around, axis=0))
+    np.testing.assert_allclose(group.doubt, found.doubt(group.X, group.want))
 
 
 # What is refused.
@@ -190,7 +196,7 @@ def boundless():
     [
         ((0.04, 0.04, 0.04), True, True),
         ((0.06, 0.06, 0.06), True, False),
-        ((0.06, 0.04, 0.06), True, True),  # bounds say what to expect elsewhere
+        ((0.06, 0.04, 0.06), True, True),  # bounds that are measured say what to expect elsewhere
         ((0.04, 0.06, 0.04), False, False),
         ((0.04, 0.04, 0.04), False, True),
         ((0.04, 0.04, 0.04, 0.5), False, True),  # single tokens are not judged by this
@@ -236,8 +242,7 @@ class Hidden(LearnedHead):
 def test_a_W_that_shows_in_no_answer_is_refused(shift, ok, by):
     """It must change some answer by twice what that is off, or may be."""
     found = Hidden(**vars(learned()) | {"bound": shift})
-    groups = [answered([0.1] if by == "off" else [0.0], level=0.0 if by == "off" else 0.1)]
-    groups = [replace(groups[0], want=np.zeros((1, 1)), got=np.full((1, 1), 0.1 * (by == "off")))]
+    groups = [answered([0.1]) if by == "off" else answered([0.0], level=0.1)]
     if ok:
         judge.refuse_unseen(found, HELD, groups, np.random.default_rng(0))
         return
@@ -253,8 +258,8 @@ def test_a_W_that_shows_in_no_answer_is_refused(shift, ok, by):
 def test_bounds_are_as_wide_as_answers_show(worse, times, which):
     """From half of what was expected on, four times what was seen; W by suited tokens, v by single ones."""
     groups = [answered([np.sqrt(worse) if name == which else 0.0], name, level=1.0) for name in ("suited", "single")]
-    found, check = judge.with_true_bounds(Promising(3), learned(), HELD, groups)
-    assert check.evidence is None
+    found, broken = judge.with_true_bounds(Promising(3), learned(), groups)
+    assert broken is None
     assert found.bound / 1e-6 == pytest.approx(times if which == "suited" else 1.0)
     assert found.bound_v / 1e-6 == pytest.approx(times if which == "single" else 1.0)
     assert (found.confidence < 1) == (times > 1)
@@ -263,15 +268,44 @@ def test_bounds_are_as_wide_as_answers_show(worse, times, which):
 @pytest.mark.parametrize(("worse", "ok"), [(3.9, True), (4.1, False)])
 def test_a_promise_that_answers_contradict_is_refused(worse, ok):
     groups = [answered([np.sqrt(worse)], "suited", level=1.0), answered([0.0], "single", level=1.0)]
-    found, check = judge.with_true_bounds(Promising(3, tolerance=1e-3), learned(), HELD, groups)
+    found, broken = judge.with_true_bounds(Promising(3, tolerance=1e-3), learned(), groups)
     assert found.bound == 1e-6
-    assert (check.evidence is None) == ok
+    assert (broken is None) == ok
 
 
-@pytest.mark.parametrize(("worse", "share"), [(1e-4, 0.04), (1.0, 1.0)])
-def test_bounds_of_a_format_are_taken_as_small_as_they_are(worse, share):
-    groups = [answered([9.0], "users", level=1.0), answered([np.sqrt(worse)], "suited", level=1.0)]
-    assert judge.as_seen(learned(), groups).bound == pytest.approx(share * 1e-6)
+@pytest.mark.parametrize(("decided", "ok"), [(4, True), (3, False)])
+def test_bounds_that_leave_all_but_a_few_answers_open_decide_nothing(decided, ok):
+    allowed = np.full(40, np.inf)
+    allowed[:decided] = 0.01
+    judge.refuse_undecided(learned(), HELD, allowed)  # its bounds are measured
+    if ok:
+        judge.refuse_undecided(boundless(), HELD, allowed)
+        judge.refuse_undecided(boundless(), HELD, np.full(3, np.inf))  # there was hardly anything to ask
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match="bounds leave all but 3 of 40 fresh answers open"):
+        judge.refuse_undecided(boundless(), HELD, allowed)
+
+
+class Near(LearnedHead):
+    """A head whose neighbours answer by its bound otherwise."""
+
+    def neighbours(self, share, count, rng):
+        return [lambda X: np.full((len(X), 1), self.bound)]
+
+
+@pytest.mark.parametrize(("suited", "off", "wrong", "ok"), [
+    (0.0, 0.02, 1, True),  # one in eleven
+    (0.0, 0.02, 2, False),
+    (0.0, 0.009, 11, True),  # a hundredth of the range
+    (0.1, 0.2, 11, True),  # suited tokens show W to be off as well: 3 x 2 x 0.1
+    (0.01, 0.2, 11, False),
+])  # fmt: skip
+def test_answers_to_users_are_held_against_what_suited_tokens_show(suited, off, wrong, ok):
+    found = Near(**vars(learned()) | {"bound": 1.0})
+    offs = np.where(np.arange(11) < wrong, off, 0.0)
+    groups = [answered(offs), answered(np.full(11, suited), "suited", typical=1.0), answered(offs, "larger")]
+    broken = judge.strayed(found, HELD, groups, np.random.default_rng(0))
+    assert (broken is None) == ok
 
 
 # A first look, and yes and no.

@@ -109,7 +109,9 @@ def bounds_broken(box: Box, found: gh.Recovery, numbers: dict) -> str:
         if found.bound_v is None or getattr(theirs, "v", None) is None or getattr(mine, "v", None) is None:
             continue
         v, w = np.ravel(mine.v).astype(float), np.ravel(theirs.v).astype(float)
-        w = w / length(w) if box.yes_no else w
+        if box.yes_no:  # of the first output, up to its size
+            w = np.reshape(theirs.v, (box.dim, -1))[:, 0].astype(float)
+            w = w / length(w)
         off = length(v - w)
         if not off <= times * found.bound_v * (1 + 1e-6) + ROUNDED * length(w):
             broken.append(f"|dv| = {off:.2g} > bound_v {found.bound_v:.2g} (|v| = {length(w):.2g})")

@@ -9,7 +9,7 @@ import glasshead as gh
 from glasshead._learners.heads import route
 from glasshead._learners.heads.combination import values
 from glasshead._learners.heads.combination.values import combined, generic_weights, read_sizes
-from glasshead._oracles import limits as record
+from glasshead._oracles import boundary as record
 
 from .boxes import layer, product
 

@@ -14,7 +14,7 @@ further off than bounds allow, the bounds are widened by as much, and are statis
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -40,14 +40,16 @@ from .ordinary import (
     read_groups,
     with_doubts,
 )
+from .signs import beside_the_plane
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
 WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers: a bound that may be too small
 SHRUNK = 2.0  # times the same: W is hardly further off, whatever larger bounds allow
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
-FEWEST = 8  # answers that bounds decide: a box that is another one on a third of all sequences would have shown
+FEWEST = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
 PROMISE_BROKEN = 4.0  # the same square, from which a promise is not believed
+SLOPE = 80.0  # by how much less than their range answers behind a network typically move with a score: 3 to 80 times
 NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
 SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence
 
@@ -62,7 +64,11 @@ def check_everywhere(
     refuse_unbounded(oracle, learned, held)
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
-        return learned, check_signs_everywhere(oracle, learned, held, [x for kind in kinds for x in kind.X], rng)
+        X = [x for kind in kinds for x in kind.X if len(x) > 1]
+        alone = [x for kind in kinds for x in kind.X if len(x) == 1]
+        if learned.one_head and (broken := check_plane(oracle, learned, alone)) is not None:
+            return learned, replace(held, evidence=broken)
+        return learned, check_signs_everywhere(oracle, learned, held, X, rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
     if learned.one_head and (broken := check_odds(oracle, learned, rng)) is not None:
         return learned, replace(held, evidence=broken)
@@ -72,6 +78,9 @@ def check_everywhere(
             return learned, replace(held, evidence=broken)
         if found is not learned:
             learned, groups = found, with_doubts(groups, found, held, rng)
+    elif learned.bound is not None:
+        learned = with_bounds_behind(learned, groups)
+        refuse_unbounded(oracle, learned, held)
     compared = [group.compared for group in groups]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
     residual = max((group.compared.residual(group.largest) for group in groups), default=0.0)
@@ -181,6 +190,22 @@ def with_true_bounds(oracle: Oracle, learned: Learned, groups: list[Answered]) -
         return learned, None
     of_W, of_v = (max(1.0, WIDENED * float(np.sqrt(group.worse))) for group in (suited, alone))
     return learned.with_bounds_measured(of_W, of_v), None
+
+
+def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
+    """The same for a head behind whose scores a network stays unknown: answers there are off by far less than bounds
+    leave open, unless the box computes less accurately than its answers look."""
+    suited = [group for group in groups if group.kind.name == SUITED]
+    off = max((float(np.median(group.off / group.expected)) for group in suited), default=0.0)
+    return learned.with_bounds_times(WIDENED * SLOPE * off) if WIDENED * SLOPE * off > 1 else learned
+
+
+def check_plane(oracle: Oracle, learned: Any, alone: list[np.ndarray]) -> Evidence | None:
+    """What single tokens next to the plane where answers change say against it, if anything does."""
+    X = beside_the_plane(oracle, learned, alone)
+    sure = Voting(oracle) if oracle.flips > 0 else oracle
+    got, want = (by_length(function, X)[:, 0] > 0 for function in (sure, learned.model))
+    return Compared(X, got, want).evidence(EVERYWHERE)
 
 
 def check_signs_everywhere(

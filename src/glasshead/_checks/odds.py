@@ -7,6 +7,8 @@ last digits however faint it is: errors of W, which may hide it elsewhere, play 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._errors import COPIED_KEY, Evidence
@@ -34,7 +36,8 @@ def check_odds(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> Ev
     p = np.clip(np.sum((one - last) * swing, axis=1) / lengths, 0.0, 1.0)
     want = last + swing * (COPIES * p / (1 + (COPIES - 1) * p))[:, None]
     steep = COPIES / (1 + (COPIES - 1) * p) ** 2 * np.sqrt(swing.shape[1])
-    v, bias = float(np.linalg.norm(learned.model.heads[0].v)), float(np.abs(learned.model.bias).max())
+    model: Any = learned.model  # one head, or a sum of one
+    v, bias = float(np.linalg.norm(model.heads[0].v)), float(np.abs(model.bias).max())
     size = np.array([float(np.linalg.norm(x, axis=1).max()) * v + bias for x in pairs])
     return Compared(copied, many, want, 2 * (1 + steep) * answer_error(oracle, size)).evidence(COPIED_KEY)
 

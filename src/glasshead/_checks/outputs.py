@@ -9,7 +9,7 @@ import numpy as np
 
 from .._errors import AccuracyUnreachable
 from .._learned import HeldOut, LearnedCombined
-from .._models import Attention, MultiHead, with_values
+from .._models import Attention, MultiHead
 from .._oracles import OneOutput, Oracle
 from .heads import judged_heads, typical_tokens
 from .held_out import Fresh, read_fresh
@@ -59,4 +59,4 @@ def head_part(head: Attention, X: np.ndarray) -> np.ndarray:
 
 def only(model: MultiHead, output: int) -> MultiHead:
     """The heads with that output alone, and no bias."""
-    return MultiHead([with_values(head.score_tensors(), head.v[:, output]) for head in model.heads])
+    return MultiHead([head.with_values(head.v[:, output]) for head in model.heads])

@@ -66,6 +66,19 @@ def flat_size(learned: LearnedHead) -> float:
     return FLAT_SCORE * min(1 / max(learned.bound, LEAST_BOUND) ** 0.5, 1 / max(of_bias, LEAST_BOUND))
 
 
+def beside_the_plane(oracle: Oracle, learned: LearnedHead, X: list[np.ndarray]) -> list[np.ndarray]:
+    """Single tokens moved next to the plane `f = 0`, on one side and the other in turn, as near as the bounds allow.
+    There noise that nobody promised turns answers around, however little of it there is."""
+    head = learned.model
+    center = -float(head.bias) * head.v
+    room = oracle.reach / 2 - float(np.linalg.norm(center)) / 2  # the rest is for the side
+    along = [x - (x @ head.v)[:, None] * head.v for x in X]
+    there = [center + x * min(1.0, room / max(float(np.linalg.norm(x)), LEAST_BOUND)) for x in along]
+    sides = SAFE_MARGIN * np.array([float(learned.allowed(x[None], oracle)[0]) for x in there])
+    sides[::2] *= -1
+    return [x + side * head.v for x, side in zip(there, sides, strict=True)]
+
+
 def edge(oracle: Oracle, learned: LearnedHead, length: int, rng: np.random.Generator) -> np.ndarray:
     """Two sequences on either side of a change of sign, `SAFE_MARGIN` times further from it than the bounds ask."""
     draws = around_the_plane(oracle, learned, length, SIGN_DRAWS, rng)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import norm
 from scipy.sparse.csgraph import connected_components
 
-from .._models import Attention, MultiHead, stripped_of_bias, with_values
+from .._models import Attention, MultiHead, without_bias
 from .._types import no_type_check
 
 
@@ -40,8 +40,8 @@ def check_model(model) -> None:
 
 
 def with_value_columns(head: Attention) -> Attention:
-    head = stripped_of_bias(head, np.float64)
-    return head if head.v.ndim == 2 else with_values(head.score_tensors(), head.v[:, None])
+    head = without_bias(head, np.float64)
+    return head if head.v.ndim == 2 else head.with_values(head.v[:, None])
 
 
 def comparable(a: HeadSum, b: HeadSum) -> bool:
@@ -119,7 +119,7 @@ def sum_of(heads: list[Attention], tol: float) -> Attention:
     v = np.sum([head.v for head in heads], axis=0)
     cancelled = length(v) <= tol * sum(length(head.v) for head in heads)
     first = max(heads, key=lambda head: length(head.v))
-    return with_values(first.score_tensors(), 0 * v if cancelled else v)
+    return first.with_values(0 * v if cancelled else v)
 
 
 def louder(heads: list[Attention], threshold: float) -> list[Attention]:
@@ -131,5 +131,5 @@ def sort_key(head: Attention) -> tuple:
 
 
 def reshaped(head: Attention, shape: tuple[int, ...], dtype: np.dtype) -> Attention:
-    scores = {name: tensor.astype(dtype) for name, tensor in head.score_tensors().items()}
-    return with_values(scores, head.v.reshape(-1, *shape).astype(dtype))
+    head = without_bias(head, dtype)
+    return head.with_values(head.v.reshape(-1, *shape))

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import linear_sum_assignment
 
-from .._models import Attention, Block, FrontHead, Head, Network, Transformer, with_values
+from .._models import Attention, Block, FrontHead, Head, Network, Transformer
 from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, canonical_sum, comparable, length
 
 
@@ -60,7 +60,7 @@ def distance_of_blocks(a: Any, b: Any) -> float:
     free = scipy.linalg.orth(np.concatenate([a.free, b.free]).T, rcond=DEFAULT_TOL)
 
     def seen(block: Block) -> HeadSum:
-        heads = [with_values(head.score_tensors(), head.v - head.v @ free @ free.T) for head in block.heads]
+        heads = [head.with_values(head.v - head.v @ free @ free.T) for head in block.heads]
         return HeadSum(block.dim, heads, np.zeros(block.dim))
 
     return matched_distance(canonical_sum(seen(a), DEFAULT_TOL), canonical_sum(seen(b), DEFAULT_TOL))
@@ -111,7 +111,7 @@ def values_apart(a: HeadSum, b: HeadSum) -> float:
 def on_unit_scale(model: HeadSum) -> HeadSum:
     """Every v and the bias divided by the length of all v together, or of the bias where there is none."""
     size = length(np.array([length(head.v) for head in model.heads])) or length(model.bias) or 1.0
-    heads = [with_values(head.score_tensors(), head.v / size) for head in model.heads]
+    heads = [head.with_values(head.v / size) for head in model.heads]
     return HeadSum(model.dim, heads, model.bias / size)
 
 

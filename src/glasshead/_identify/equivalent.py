@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._models import Attention, MultiHead, with_values
+from .._models import Attention, MultiHead
 from .._types import no_type_check
 from .canonical import (
     DEFAULT_TOL,
@@ -54,7 +54,7 @@ def difference(a: HeadSum, b: HeadSum, tol: float) -> HeadSum:
 
 
 def negated(head: Attention) -> Attention:
-    return with_values(head.score_tensors(), -head.v)
+    return head.with_values(-head.v)
 
 
 def unit_score_length(heads: list[Attention]) -> float:
@@ -86,7 +86,11 @@ def witness(model: Attention | MultiHead, seed: int = 0) -> Attention | MultiHea
             "expected a head with v = 0, or two with equal W and key_bias, got none: these parameters are unique "
             "among all with as many heads, up to order; gh.paper.proposition_7_1 splits a head into several"
         )
-    return MultiHead(changed, bias=model.bias) if isinstance(model, MultiHead) else with_bias(changed[0], model.bias)
+    return (
+        MultiHead(changed, bias=model.bias)
+        if isinstance(model, MultiHead)
+        else changed[0].with_values(changed[0].v, model.bias)
+    )
 
 
 def other_scores(heads: list[Attention], rng: np.random.Generator) -> list[Attention] | None:
@@ -94,7 +98,7 @@ def other_scores(heads: list[Attention], rng: np.random.Generator) -> list[Atten
     for h, head in enumerate(heads):
         if not np.any(head.v):
             W = rng.standard_normal((head.dim, head.dim)) * (head.W_norm or 1.0) / head.dim
-            return [*heads[:h], with_values({"W": W.astype(head.dtype)}, head.v), *heads[h + 1 :]]
+            return [*heads[:h], Attention(W.astype(head.dtype), head.v), *heads[h + 1 :]]
     return None
 
 
@@ -105,11 +109,7 @@ def other_values(heads: list[Attention], rng: np.random.Generator) -> list[Atten
         moved = rng.standard_normal(v.shape)
         moved *= max(np.linalg.norm(heads[h].v) for h in (first, second)) / np.linalg.norm(moved)
         moved = moved.astype(v.dtype)
-        changed[first] = with_values(heads[first].score_tensors(), v + moved)
-        changed[second] = with_values(heads[second].score_tensors(), heads[second].v - moved)
+        changed[first] = heads[first].with_values(v + moved)
+        changed[second] = heads[second].with_values(heads[second].v - moved)
         return changed
     return None
-
-
-def with_bias(head: Attention, bias) -> Attention:
-    return Attention.from_tensors(head.score_tensors() | {"v": head.v, "bias": np.asarray(bias)})

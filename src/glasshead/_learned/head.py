@@ -32,7 +32,6 @@ class LearnedHead(Predicting):
 
     checked_by = "_checks:check_held_out"
     measurable = True
-    one_head = True
 
     model: Attention
     rank: int
@@ -43,6 +42,10 @@ class LearnedHead(Predicting):
     confidence: float
     strict: bool = False
     caveat: str = ""
+
+    @property
+    def one_head(self) -> bool:
+        return True
 
     @property
     def limit(self) -> int:
@@ -73,7 +76,7 @@ class LearnedHead(Predicting):
 
     def neighbour(self, rng: np.random.Generator) -> Attention:
         """A head as far from this one as all of its bounds leave open, in a random direction."""
-        near = self.with_scores_off(lambda head: self.bound, lambda head: self.bound_key_bias, rng)
+        near = self.with_scores_off([(self.bound, self.bound_key_bias)], rng)
         v, bias = near.v, np.asarray(near.bias)
         v, bias = v + gaussian_like(v, self.bound_v, rng), bias + gaussian_like(bias, self.bound_bias, rng)
         return Attention(near.W, v=v, key_bias=near.key_bias, bias=bias)

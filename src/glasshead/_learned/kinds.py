@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -186,6 +186,9 @@ class LearnedFront(Learned):
         seen = map(self.model.seen, X)
         errors = np.array([typical_score_error(x, self.bound, self.bound_key_bias) for x in seen])
         return np.minimum(1.0, errors) * float(np.ptp(want, axis=0).max()) + self.noise
+
+    def with_bounds_times(self, of_W: float, of_v: float = 1.0) -> LearnedFront:
+        return replace(self, bound=of_W * self.bound, bound_key_bias=of_W * self.bound_key_bias)
 
     @property
     def limit(self) -> int:

@@ -87,8 +87,8 @@ def split_errors(
 
         step dv = P e_v + u e_1 - e_0 (P 1 + u),    P projecting across u.
 
-    `alone` bounds what an answer itself adds to its signal, `of_signal` and `of_swing` all
-    of their errors with nothing shared; where these say less than the width, that one counts.
+    `alone` bounds what an answer itself adds to its signal, `of_signal` and `of_swing` all of their errors with nothing
+    shared; where these say less than the width, that one counts.
     """
     q, keys, shrunk = readings.q, readings.keys, readings.shrunk
     swing, direction = shrunk * (keys @ values.v), values.v / np.linalg.norm(values.v)

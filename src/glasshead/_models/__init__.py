@@ -6,10 +6,10 @@ behind it and LayerNorm or RMSNorm before it, `block` several heads with one, `e
 `files` safetensors.
 """
 
-from .attention import Attention, Head, stripped_of_bias, with_values
+from .attention import Attention, Head
 from .block import Block
 from .files import Model, load, save, written_whole
 from .front_head import Behind, FrontHead, Norm
-from .multi_head import MultiHead
+from .multi_head import MultiHead, without_bias
 from .network import Network
 from .transformer import Transformer

@@ -241,6 +241,10 @@ class Attention(Head, Exported):
         W, key_bias = scoring
         return Attention(W, v=self.v, key_bias=key_bias, bias=self.bias)
 
+    def with_values(self, v: ArrayLike, bias: ArrayLike = 0.0) -> Attention:
+        """The head with these scores, another v and another bias."""
+        return Attention.from_tensors(self.score_tensors() | {"v": np.asarray(v), "bias": np.asarray(bias)})
+
     def largest_term(self, X: Float[np.ndarray, "*B N d"]) -> Float[np.ndarray, "*B"]:
         """The largest number that the answer to each sequence is made of."""
         values = (X @ self.v).reshape(*X.shape[:-1], -1)
@@ -261,16 +265,3 @@ class Attention(Head, Exported):
     def __repr__(self) -> str:
         outputs = "" if self.v.ndim == 1 else f", outputs={self.v.shape[1]}"
         return f"Attention({self.form}{outputs}{', bias' * bool(np.any(self.bias))}, {self.dtype})"
-
-
-def with_values(scores: dict[str, np.ndarray], v: np.ndarray) -> Attention:
-    """The head with these `score_tensors`, this v and no bias."""
-    return Attention.from_tensors(scores | {"v": v, "bias": np.zeros(v.shape[1:], v.dtype)})
-
-
-def stripped_of_bias(head: Attention, dtype: DTypeLike) -> Attention:
-    """The head in this dtype, without its bias."""
-    if head.dtype == dtype and not np.any(head.bias):
-        return head
-    scores = {name: a.astype(dtype) for name, a in head.score_tensors().items()}
-    return with_values(scores, head.v.astype(dtype))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from .._types import ArrayLike, Float
+from .._types import ArrayLike, DTypeLike, Float
 from .._validate import as_real, check_shape
-from .attention import Attention, Scoring, stripped_of_bias, with_values
+from .attention import Attention, Scoring
 from .export import Exported, Scored
 from .projections import heads_of, projections_of, read_out
 
@@ -39,7 +39,7 @@ class MultiHead(Exported):
         check_shape(bias.shape in ((), outputs), f"a bias of shape {outputs or '()'}", bias.shape)
         self.dtype: np.dtype[Any] = np.result_type(*(head.dtype for head in heads))
         self.bias = (bias + sum(head.bias for head in heads)).astype(self.dtype) + np.zeros(outputs, self.dtype)
-        self.heads: tuple[Attention, ...] = tuple(stripped_of_bias(head, self.dtype) for head in heads)
+        self.heads: tuple[Attention, ...] = tuple(without_bias(head, self.dtype) for head in heads)
         self._stacked = Stacked(self.heads)
 
     @classmethod
@@ -155,7 +155,7 @@ class MultiHead(Exported):
         for key in tensors.keys() - {"bias"}:
             _, h, name = key.split(".")
             grouped.setdefault(int(h), {})[name] = tensors[key]
-        heads = [with_values(grouped[h], grouped[h].pop("v")) for h in range(len(grouped))]
+        heads = [Attention.from_tensors(grouped[h] | {"bias": np.zeros(())}) for h in range(len(grouped))]
         return cls(heads, bias=tensors["bias"])
 
     def __repr__(self) -> str:
@@ -164,6 +164,14 @@ class MultiHead(Exported):
         outputs = "" if self.heads[0].v.ndim == 1 else f", outputs={self.heads[0].v.shape[1]}"
         biases = ", key_bias" * self.has_key_bias + ", bias" * bool(np.any(self.bias))
         return f"MultiHead(dim={self.dim}, heads={len(self.heads)}{rank}{outputs}{biases}, {self.dtype})"
+
+
+def without_bias(head: Attention, dtype: DTypeLike) -> Attention:
+    """The head in this dtype, without its bias."""
+    if head.dtype == dtype and not np.any(head.bias):
+        return head
+    tensors = {name: a.astype(dtype) for name, a in head.tensors().items()}
+    return Attention.from_tensors(tensors | {"bias": np.zeros((), dtype)})
 
 
 def check_head_count(heads: int) -> None:

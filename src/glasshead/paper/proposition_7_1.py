@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._models import Attention, MultiHead, with_values
+from .._models import Attention, MultiHead
 from .._types import ArrayLike, no_type_check
 from .._validate import as_real, check_shape
 
@@ -31,5 +31,4 @@ def proposition_7_1(model: Attention, weights: ArrayLike) -> MultiHead:
     check_shape(weights.ndim == 1 and weights.size > 0, "weights of shape (heads,)", weights.shape)
     if weights.min() < 0 or abs(weights.sum() - 1) > SUM_ROUNDING * len(weights):
         raise ValueError(f"expected non-negative weights that add up to 1, got {weights.tolist()}")
-    scores = model.score_tensors()
-    return MultiHead([with_values(scores, weight * model.v) for weight in weights], bias=model.bias)
+    return MultiHead([model.with_values(weight * model.v) for weight in weights], bias=model.bias)

@@ -26,7 +26,7 @@ from ..._errors import (
     TargetMismatch,
 )
 from ..._learned import LearnedCombined, LearnedMultiHead, LearnedVector
-from ..._models import MultiHead, with_values
+from ..._models import MultiHead
 from ..._oracles import OneNumber, Opening, Oracle
 from ..attention import learn_attention
 from .combination import learn_combined
@@ -37,7 +37,7 @@ from .vector import learn_vector, learn_vector_attention
 
 def in_rows(learned: LearnedMultiHead) -> LearnedMultiHead:
     """The heads with answers of shape `(1,)`, for a box that has such ones."""
-    heads = [with_values(head.score_tensors(), head.v[:, None]) for head in learned.model.heads]
+    heads = [head.with_values(head.v[:, None]) for head in learned.model.heads]
     return replace(learned, model=MultiHead(heads, bias=np.reshape(learned.model.bias, 1)))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedCombined, LearnedMultiHead, Promise
-from ...._models import MultiHead, with_values
+from ...._models import MultiHead
 from ...._oracles import Oracle, Recorded
 from .values import OutputSizes, ValueMaps, combined, generic_weights, promise_for_each, read_sizes, read_value_maps
 
@@ -41,7 +41,7 @@ def learn_combined(
 def with_value_maps(
     learned: LearnedMultiHead, maps: ValueMaps, sizes: OutputSizes, promise: Promise
 ) -> LearnedCombined:
-    heads = [with_values(head.score_tensors(), B) for head, B in zip(learned.model.heads, maps.B, strict=True)]
+    heads = [head.with_values(B) for head, B in zip(learned.model.heads, maps.B, strict=True)]
     size = sizes.each
     ranks = tuple(rank_of(B[:, size > 0] / size[size > 0], maps.error) for B in maps.B)
     said = f"{learned.words}, in one combination of all {len(size)} outputs"

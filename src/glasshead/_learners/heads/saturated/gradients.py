@@ -28,9 +28,8 @@ SLOPE_STEP = 1 / 8  # of the radius expected, where the slope along the line is 
 
 @dataclass(frozen=True)
 class CellPoint:
-    """A key inside a cell, F there, how many times worse than a single value F is known, and, roughly, the `radius`:
-    how
-    far the cell reaches around the key."""
+    """A key inside a cell, F there, how many times worse than a single value F is known, and, roughly, how far the
+    cell reaches around the key, its `radius`."""
 
     z: Float[np.ndarray, " d"]
     y: float

@@ -145,9 +145,8 @@ MEAN_CLEAR = 4.0  # times the error: less is no head
 
 
 def read_without_mean(circle: KeyCircle, jumps: list[Bracket], rng: np.random.Generator) -> SumOfHeads:
-    """The box less a head that takes the mean, where copies of one key show one and it is the same wherever it is
-    looked
-    for; else the box itself."""
+    """The box less a head that takes the mean, where copies of one key show one, the same wherever it is looked for;
+    else the box itself."""
     saturated = circle.saturated
     if saturated.box.mean is not None or not find_copy_effect(circle, jumps):
         return saturated.box

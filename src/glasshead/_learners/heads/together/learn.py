@@ -171,6 +171,8 @@ def from_pairs(
     if values.mean.any():
         heads.append(Attention(np.zeros_like(W[0]), values.mean))
         found.append(0)
+    if not heads:
+        raise NotConverged("none of the heads that explain the answers has a value")
     model = MultiHead(heads, bias=even.box.bias)
     return LearnedMultiHead(model=model, rank=tuple(found), found=sentence_together(model), accuracy=accuracy)
 

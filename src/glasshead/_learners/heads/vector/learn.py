@@ -110,9 +110,7 @@ def relative_error(seen: np.ndarray, expected: np.ndarray, noise: float) -> floa
 # Of the largest output, or so many roots of a rounding: one head can do without fainter ones.
 FAINT_OUTPUT, FAINT_ROUNDINGS = 2e-5, 100.0
 REFUSED_ERROR = 1e-3  # of a head's parameters: more than that is not called a recovery
-MOST_EFFORT = (
-    4  # in reading scores, from 1 and twice as much each time, where digits are too few for an error below that
-)
+MOST_EFFORT = 4  # in reading scores, from 1 and twice as much each time, where digits are few for such an error
 
 Found = tuple[Readout, list[NullSpace]]
 FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], Found | NeedsScalarRoute]
