@@ -21,6 +21,7 @@ from . import (
     any_network,
     blocks,
     constants,
+    encoder,
     float32,
     memory,
     multi_head,
@@ -50,6 +51,7 @@ BENCHES = {
     "together": together,
     "trust": trust,
     "blocks": blocks,
+    "encoder": encoder,
     "constants": constants,
 }
 

@@ -27,7 +27,7 @@ from .values import COPIES, Heads, Rows, find_heads, read_key_rows, rows_needed
 REFERENCES = 2
 SCORES = 1.0  # typical, of keys in rows
 LONGEST_KEYS = 2.0  # times ordinary tokens
-MOST_MOVED = 0.01  # of an answer, by a key in a row
+MOST_MOVED = 0.03  # of an answer, by a key in a row
 FIRST, EXACT = 1e-9, 3.0  # how exactly tokens are found at first, of an answer, and then, in roundings
 SHORTER_KEYS, SHORTENINGS = 0.25, 3  # rows in which no heads are found are asked with shorter keys
 MOST_WAYS = 4  # to see heads, tried on the same rows
