@@ -171,7 +171,7 @@ def find_first_heads(
                 lengths = SCORES / typical, LONGEST_KEYS * size, MOST_MOVED * np.linalg.norm(at.answer) / moved
                 z *= min(lengths) * SHORTER_KEYS**shorter
                 rows = read_key_rows(oracle, at, total, z)
-            found, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST)
+            found, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST, blindly=True)
             if heads is not None:
                 return way, found, heads
     raise NotConverged(NO_WEIGHTS)

@@ -193,7 +193,12 @@ def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray) -> np.ndarra
 def expected_moves(z: np.ndarray, heads: Heads) -> np.ndarray:
     """Where rows are answered, from what is known of the heads."""
     e = np.exp(z @ heads.k.T)
-    return np.einsum("bh,bhe->be", e / (COPIES + e), np.einsum("bd,hde->bhe", z, heads.B, optimize=True))
+    return mixed(z, heads.B, e / (COPIES + e))
+
+
+def mixed(z: np.ndarray, B: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """`sum_h a_h z B_h` for every row."""
+    return np.einsum("bh,bhe->be", weights, np.einsum("bd,hde->bhe", z, B, optimize=True))
 
 
 def find_heads(
@@ -205,17 +210,26 @@ def find_heads(
     way: Bunches,
     guesses: list[np.ndarray],
     wanted: float,
+    blindly: bool = False,
 ) -> tuple[Rows, Heads | None]:
-    """Heads from rows, once: tokens that are answered alike, value maps, weights, keys; none where they do not fit."""
+    """Heads from rows, once: tokens that are answered alike, value maps, weights, keys; none where they do not fit.
+
+    What answers do not see of these tokens is what was expected. Where no heads were known that could expect anything,
+    `blindly`, weights are asked for once more, with value maps that make up for it.
+    """
     rows = find_moves(oracle, at, view, rows, wanted)
     V, spaces, weights, ratio = split_heads(view, total, rows, way, guesses)
     if not ratio <= BAD_DROP:
         return rows, None
     B = value_maps(view, total, rows, V, weights)
-    weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
+    moved = float(np.median(norms(rows.answers - at.answer)))
+    if blindly:
+        weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
+    else:
+        left = norms(view.seen(rows.moves - mixed(rows.z, B, weights)))
     k = keys_from(rows.z, weights, left)
     if k is None:
         return rows, None
-    misfit = float(np.median(left) / np.median(norms(rows.answers - at.answer)))
+    misfit = float(np.median(left)) / moved
     heads = Heads(B, V, k, spaces, ratio, misfit)
     return replace(rows, moves=expected_moves(rows.z, heads)), heads
