@@ -27,7 +27,8 @@ from .values import COPIES, Heads, Rows, find_heads, read_key_rows, rows_needed
 REFERENCES = 2
 SCORES = 1.0  # typical, of keys in rows
 LONGEST_KEYS = 2.0  # times ordinary tokens
-MOST_MOVED = 0.03  # of an answer, by a key in a row
+MOST_MOVED = 0.03  # of an answer, by a key in a row; less where directions are seen so many times worse than others:
+ILL_SEEN = 3e4
 FIRST, EXACT = 1e-9, 3.0  # how exactly tokens are found at first, of an answer, and then, in roundings
 SHORTER_KEYS, SHORTENINGS = 0.25, 3  # rows in which no heads are found are asked with shorter keys
 MOST_WAYS = 4  # to see heads, tried on the same rows
@@ -168,12 +169,13 @@ def find_first_heads(
                 typical = float(np.sqrt(np.mean(np.square(way.values))))
                 z = rng.standard_normal((rows_needed(oracle.dim, len(view.gains), way), oracle.dim))
                 moved = float(np.median(norms(view.seen(z @ total.B)))) / (COPIES + 1)
-                lengths = SCORES / typical, LONGEST_KEYS * size, MOST_MOVED * np.linalg.norm(at.answer) / moved
+                most = MOST_MOVED / (1 + condition(view) / ILL_SEEN) * float(np.linalg.norm(at.answer))
+                lengths = SCORES / typical, LONGEST_KEYS * size, most / moved
                 z *= min(lengths) * SHORTER_KEYS**shorter
                 rows = read_key_rows(oracle, at, total, z)
-            found, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST, blindly=True)
+            rows, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST, blindly=True)
             if heads is not None:
-                return way, found, heads
+                return way, rows, heads
     raise NotConverged(NO_WEIGHTS)
 
 
@@ -194,7 +196,10 @@ def find_exact(
         raise NotConverged(f"value maps of {len(way.sizes)} heads fit what single keys move only to {heads.ratio:.0e}")
     for moved in MOVED:
         each = each_time(view, heads, way.lost)
-        keys = [heads.k, *(read_keys(oracle, other, heads, each, rng) for other in references[1:])]
+        others = [read_keys(oracle, other, heads, each, rng) for other in references[1:]]
+        keys = [heads.k, *(k for k in others if k is not None)]
+        if len(keys) < len(references):
+            break
         sharper = read_pairs(oracle, references, keys, heads.B, total, moved)
         seen = at.within(sharper.outputs)
         spaces = [seen.carried(space, view) for space in heads.spaces]
@@ -209,8 +214,8 @@ def read_fresh_error(
     oracle: Oracle, at: Reference, heads: Heads, columns: Columns, each: int, rng: np.random.Generator
 ) -> float:
     """The worst head's relative error in the scores of fresh tokens at fresh last tokens."""
-    moves = last_tokens(at, rng)[:FRESH]
-    D = token_blocks(oracle, each, each, heads.k, rng)[0]
+    moves = columns.distance * last_tokens(at, rng)[:FRESH]
+    D = token_blocks(oracle, at, heads, each, each, rng)[0]
     scores, _ = read_scores(oracle, at, heads.B, at.token + moves, D, heads.k)
     each_head = list(zip(columns.W, columns.key_bias, strict=True))
     expected = np.stack([((at.token + moves) @ W.T + c) @ D.T for W, c in each_head], axis=1)
