@@ -25,6 +25,7 @@ TIMES = 1.5  # as many scores as unknowns, at the others
 FAR, FARTHEST = 0.5, 0.75  # how far last tokens lie from the reference: of its answer, and of its length
 CLEAR = 30.0  # between singular values of columns: less of a gap shows no rank
 LOST = 1e-6  # of what tokens move answers: a token that fits no better is another one that is answered alike
+ROUGH = 1e-2  # the same, where keys are wanted roughly
 ASTRAY, FINE = 30.0, 0.25  # or that many times the misfit of the best quarter
 TRIED, SHORTENED_ALL = 4, 0.3  # last tokens that are tried first; all are shortened by so much where these are lost
 SHORTENED, TRIES = 0.5, 5  # last tokens that are lost come closer, so often
@@ -74,7 +75,7 @@ def read_keys(oracle: Oracle, at: Reference, heads: Heads, each: int, rng: np.ra
     """`W_h q + key_bias_h` at another reference, `(H, d)`; none where no weights explain answers there."""
     blocks = token_blocks(oracle, at, heads, each, oracle.dim, rng)
     parts = [read_scores(oracle, at, heads.B, at.token[None], D, heads.k) for D in blocks]
-    if not max(float(part[1][0]) for part in parts) <= max(LOST, ASTRAY * heads.misfit):
+    if not max(float(part[1][0]) for part in parts) <= ROUGH:
         return None
     scores = np.concatenate([part[0][0] for part in parts], axis=1)
     return scores @ np.linalg.pinv(blocks.reshape(-1, oracle.dim)).T
