@@ -7,10 +7,17 @@ family alike, from the answers to `ordinary` sequences. `noise` tells noise that
 kind. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a broken law raises `TargetMismatch`.
 """
 
-from .family_laws import check_front_laws, check_last_token, check_sign_laws, check_sum_laws, read_largest_change
+from .family_laws import (
+    check_block_laws,
+    check_front_laws,
+    check_last_token,
+    check_sign_laws,
+    check_sum_laws,
+    read_largest_change,
+)
 from .front import check_held_out_front, check_held_out_front_signs, check_ordinary_tokens
 from .heads import check_heads_everywhere, check_held_out_heads
-from .held_out import QUERIES, check_held_out, check_held_out_vector
+from .held_out import QUERIES, check_held_out, check_held_out_block, check_held_out_vector
 from .judge import check_a_few, check_everywhere
 from .laws import check_head_laws, check_layer_laws
 from .noise import Noise, Unpromised, find_promise, read_noise, refuse_noise

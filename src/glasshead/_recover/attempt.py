@@ -14,7 +14,7 @@ from .._checks import JUDGE_QUERIES, ODDS_QUERIES, QUERIES, SIGN_QUERIES, check_
 from .._errors import AccuracyUnreachable, BudgetExceeded, NotConverged, NotIdentifiable, TargetMismatch
 from .._families import FAMILIES, NEEDED, PROMISES, Family, Method, resolve
 from .._learned import HeldOut, Learned
-from .._models import FrontHead, Norm
+from .._models import Block, FrontHead, Norm
 from .._oracles import Flat, Opening, Oracle, read_opening
 from .._recognise import NO_GUESS, Failure, find_families, find_next
 from .._recovery import Recovery
@@ -36,6 +36,7 @@ class Wanted:
     rank: int | None
     accuracy: float | None
     norm: Norm | str | None
+    residual_map: str | None
     seed: int
 
 
@@ -60,9 +61,22 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
             if not guess.families:
                 guess = find_next(oracle, Failure(family, error, any_rank=wanted.rank is None), opening, wanted.seed)
             if not guess.families or guess.families[0] in tried:
-                if wanted.rank is not None and "multi-head" not in tried:
-                    error.add_note('If there may be several heads of that rank, family="multi-head" allows for them')
+                for note in notes_on(wanted, tried, opening):
+                    error.add_note(note)
                 raise
+
+
+def notes_on(wanted: Wanted, tried: list[str], opening: Opening) -> list[str]:
+    """What else may be said to someone whose box is of none of the families that were tried."""
+    notes = []
+    if wanted.rank is not None and "multi-head" not in tried:
+        notes.append('If there may be several heads of that rank, family="multi-head" allows for them')
+    if tried[-1] == "any-network" and "block" not in tried:
+        notes.append(
+            f"Several heads in front of a network show apart only in all of its outputs: this box gives "
+            f"{opening.outputs} of {wanted.box.dim}; with all of them family='block' may find them"
+        )
+    return notes
 
 
 def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None = None, seen: str = "") -> Outcome:
@@ -125,8 +139,10 @@ def checked_by(method: Method, oracle: Oracle, learned: Learned, rng: np.random.
 def handed_back(oracle: Oracle, box: Oracle, seen: str, learned: Learned, check: HeldOut | None) -> Recovery:
     """What the user gets. A model that asks the box asks that of the user: it is not part of this recovery any more."""
     found = learned.recovery(oracle.queries, check, seen)
-    if isinstance(found.model, FrontHead):
+    if isinstance(found.model, FrontHead | Block):
         found.model.behind = box
+    if isinstance(found.model, Block):
+        found.model.asked = 0
     return found
 
 

@@ -18,9 +18,10 @@ from ...._errors import NotConverged, TargetMismatch
 from ...._linalg import random_rotation, svd
 from ...._meters import Readout, SumOfHeads
 from ...._oracles import Combined, Oracle
+from ...rank_drop import NullSpace, best_weights
 from ..saturated import STEP_SHRINK, Arc, KeyCircle, arcs, find_circle, find_interior, random_units, read_arc_point
 from .columns import CLEAR_GAP
-from .spaces import NeedsScalarRoute, NullSpace, across_inputs, are_separate, best_weights
+from .spaces import NeedsScalarRoute, across_inputs, are_separate
 
 CIRCLES = 3  # tried: two jumps may fall together on one
 CHORDS, CHORD_STEPS = 2, 6.0  # random chords that are tried, and how many times longer they are than the steps taken
