@@ -79,7 +79,9 @@ def check_everywhere(
         if found is not learned:
             learned, groups = found, with_doubts(groups, found, held, rng)
     elif learned.bound is not None:
-        learned = with_bounds_behind(learned, groups)
+        seen = with_bounds_behind(learned, groups)
+        groups = with_doubts(groups, seen, held, rng)
+        learned = max(learned, seen, key=lambda each: each.bound)
         refuse_unbounded(oracle, learned, held)
     compared = [group.compared for group in groups]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
@@ -193,11 +195,11 @@ def with_true_bounds(oracle: Oracle, learned: Learned, groups: list[Answered]) -
 
 
 def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
-    """The same for a head behind whose scores a network stays unknown: answers there are off by far less than bounds
-    leave open, unless the box computes less accurately than its answers look."""
+    """A head with an unknown network behind it, with bounds as wide as answers to suited tokens show them to be: far
+    smaller ones, unless the box computes less accurately than its answers look."""
     suited = [group for group in groups if group.kind.name == SUITED]
-    off = max((float(np.median(group.off / group.expected)) for group in suited), default=0.0)
-    return learned.with_bounds_times(WIDENED * SLOPE * off) if WIDENED * SLOPE * off > 1 else learned
+    off = [float(np.median(group.off / group.expected)) for group in suited]
+    return learned.with_bounds_times(WIDENED * SLOPE * off[0]) if off else learned
 
 
 def check_plane(oracle: Oracle, learned: Learned, alone: list[np.ndarray]) -> Evidence | None:
