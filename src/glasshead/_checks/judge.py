@@ -40,7 +40,7 @@ from .ordinary import (
     read_groups,
     with_doubts,
 )
-from .signs import beside_the_plane
+from .signs import beside_changes
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
@@ -64,11 +64,13 @@ def check_everywhere(
     refuse_unbounded(oracle, learned, held)
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
-        X = [x for kind in kinds for x in kind.X if len(x) > 1]
-        alone = [x for kind in kinds for x in kind.X if len(x) == 1]
-        if learned.one_head and (broken := check_plane(oracle, learned, alone)) is not None:
-            return learned, replace(held, evidence=broken)
-        return learned, check_signs_everywhere(oracle, learned, held, X, rng)
+        names = (SUITED, SINGLES) if learned.one_head else ()
+        near, others = (
+            [x for kind in kinds if (kind.name in names) == moved for x in kind.X] for moved in (True, False)
+        )
+        broken = check_changes(oracle, learned, near, rng)
+        check = held if broken is None else replace(held, evidence=broken)
+        return learned, check if broken else check_signs_everywhere(oracle, learned, held, others, rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
     if learned.one_head and (broken := check_odds(oracle, learned, rng)) is not None:
         return learned, replace(held, evidence=broken)
@@ -202,9 +204,13 @@ def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
     return learned.with_bounds_times(WIDENED * SLOPE * off[0]) if off else learned
 
 
-def check_plane(oracle: Oracle, learned: Learned, alone: list[np.ndarray]) -> Evidence | None:
-    """What single tokens next to the plane where answers change say against it, if anything does."""
-    X = beside_the_plane(oracle, learned, alone)
+def check_changes(
+    oracle: Oracle, learned: Learned, near: list[np.ndarray], rng: np.random.Generator
+) -> Evidence | None:
+    """What sequences next to a change of the answer say against it, if any does."""
+    X = beside_changes(oracle, learned, near, rng)
+    if not X:
+        return None
     sure = Voting(oracle) if oracle.flips > 0 else oracle
     got, want = (by_length(function, X)[:, 0] > 0 for function in (sure, learned.model))
     return Compared(X, got, want).evidence(EVERYWHERE)

@@ -47,7 +47,10 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
         family = guess.families[0]
         tried.append(family)
         try:
-            return recover_as(oracle, wanted, family, opening, guess.words)
+            found, warning = recover_as(oracle, wanted, family, opening, guess.words)
+            if before is not None and guess is LAST_RESORT and not half_the_digits(oracle, found):
+                raise before
+            return found, warning
         except (TargetMismatch, NotIdentifiable, NotConverged) as error:
             if first is not None and isinstance(error, NotConverged):
                 raise first from error  # that something else does not converge either is no news
@@ -64,6 +67,12 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
                 if wanted.rank is not None and "multi-head" not in tried:
                     error.add_note('If there may be several heads of that rank, family="multi-head" allows for them')
                 raise
+
+
+def half_the_digits(oracle: Oracle, found: Recovery) -> bool:
+    """Whether answers are as predicted to half of the digits that they have: what is tried last has to explain more of
+    them than noise on something else would."""
+    return (found.residual or 0.0) <= float(np.sqrt(oracle.roundoff)) + oracle.tolerance + oracle.rtol
 
 
 def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None = None, seen: str = "") -> Outcome:
