@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._identify import separating_input as separating_input
     from ._identify import witness as witness
     from ._models import Attention as Attention
+    from ._models import Block as Block
     from ._models import FrontHead as FrontHead
     from ._models import MultiHead as MultiHead
     from ._models import Norm as Norm
@@ -65,7 +66,7 @@ _HOMES = {
         "TargetMismatch",
     ),
     "_identify": ("canonical", "distance", "equivalent", "separating_input", "witness"),
-    "_models": ("Attention", "FrontHead", "MultiHead", "Norm", "Transformer", "load", "save"),
+    "_models": ("Attention", "Block", "FrontHead", "MultiHead", "Norm", "Transformer", "load", "save"),
     "_oracles": ("Oracle", "SignOracle", "ValueOracle"),
     "_plan": ("plan",),
     "_recover": ("recover",),

@@ -75,6 +75,7 @@ VECTOR_HEAD = Method("_learners:learn_one_vector", explain="_checks:find_promise
 HEADS = Method("_learners:learn_several")
 LAYER = Method("_learners:learn_several_vector")
 SIGNS = Method("_learners:learn_sign_attention", "_checks:check_held_out_signs", estimate="_limits:estimate")
+BLOCK = Method("_learners:learn_block")
 FRONT = Method("_learners:learn_any_network")
 
 FAMILIES = {
@@ -115,6 +116,16 @@ FAMILIES = {
             methods={"value": FRONT, "vector": FRONT, "sign": FRONT},
             options=("norm",),
             made=False,
+        ),
+        Family(
+            name="block",
+            model="Block",
+            plan="_plan:plan_block",
+            what="several heads in front of something that sees nothing but their sum and the last token",
+            methods={"vector": BLOCK, "value": BLOCK},
+            options=("residual_map",),
+            otherwise="a block is read from all its outputs",
+            sizes=("heads",),
         ),
     )
 }

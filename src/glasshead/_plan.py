@@ -139,6 +139,25 @@ def plan_transformer(box: Sizes) -> Planned:
     return Planned(math.ceil(1.6 * network) + head + NETWORK + OVERHEAD + DISCOVERY, head - box.dim + network)
 
 
+JACOBIANS, ROW, SCORED, PAIRED = (
+    40,
+    60,
+    18,
+    24,
+)  # queries of a block: for each dimension, row, sequence of scores, and pair
+
+
+def plan_block(box: Sizes) -> Planned:
+    """Differences for each dimension, and some twenty answers for each sequence of which many scores are read."""
+    d, H = box.dim, box.heads
+    r = max(1, d // H)
+    each = max(1, (r - 2) // 2)
+    rows = ROW * 2 * d
+    columns = SCORED * ((r + 4) * -(-d // each) + d * -(-3 * (r + 1) // (2 * each)))
+    parameters = H * (2 * (2 * r * d - r * r) + (d if box.biases else 0))
+    return Planned(JACOBIANS * d + PAIRED * d + rows + columns + OVERHEAD + 64, parameters)
+
+
 def plan_any_network(box: Sizes) -> Planned:
     """So many queries for each score of W that is read through the network."""
     scores = information_limit(box.dim, box.rank, key_bias=box.biases) - box.dim

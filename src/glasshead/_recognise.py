@@ -30,6 +30,7 @@ from ._oracles import DOUBLE, SINGLE, Opening, Oracle, law_token
 BENT = 1e-3
 NEARBY_PLACES = 3  # where answers are tested for being linear nearby; a kink may spoil one of them
 STRAIGHT = 256.0  # roundings of the largest answer
+SHOWN_OUTPUTS = 0.5  # of the dimension: with fewer outputs hardly any value maps show apart
 ROUGH = 0.1  # of the change over a step: answers that rough nearby are noise, which the learner of one head tells
 LENGTHS = 2.0**-7, 2.0**-14  # of tokens whose copies are compared; one copy and two, at length 1, are a law of one head
 COPIES_ALIKE = 1e-6  # of the size of answers, as for the laws
@@ -88,7 +89,19 @@ def find_network(oracle: Oracle, rng: np.random.Generator) -> Guess:
         return ONE_HEAD
     if middle.shape[1] == 1 and np.median(bent) <= allowed:
         return Guess(("transformer", "any-network"), "one-row answers are not affine but linear nearby")
-    return Guess(("any-network",), "one-row answers are not affine, and curved")
+    several = BLOCK.families if enough_outputs(oracle, middle.shape[1]) else ()
+    return Guess((*several, "any-network"), "one-row answers are not affine, and curved")
+
+
+def enough_outputs(oracle: Oracle, outputs: int) -> bool:
+    """Whether answers may show the heads of a block apart: that takes many numbers, with many digits."""
+    return outputs > max(1, SHOWN_OUTPUTS * oracle.dim) and oracle.exact and not oracle.narrow
+
+
+def find_block(oracle: Oracle, rng: np.random.Generator) -> Guess:
+    """Heads beside a residual connection, where answers have as many numbers as that takes."""
+    outputs = np.size(np.asarray(oracle(law_token(oracle, rng)[None, None]))[0])
+    return BLOCK if enough_outputs(oracle, outputs) else NO_GUESS
 
 
 UNSEEN, SHOWS = 2.0**-30, 2.0**-20  # changes of a token that float32 cannot tell from none, and that it can
@@ -211,6 +224,7 @@ def find_elsewhere(oracle: Oracle, rng: np.random.Generator) -> Guess:
 
 LAST_RESORT = Guess(("any-network",), "no sum of heads explains it")
 SEVERAL = Guess(("multi-head",), "one head does not explain it")
+BLOCK = Guess(("block",), "heads alone do not explain it")
 
 RULES = (
     Rule("attention", lambda failure: failure.silent or failure.law == STRAIGHT_RAYS, find_cancelling),
@@ -219,6 +233,7 @@ RULES = (
     Rule("attention", lambda failure: failure.not_one, find_several),
     Rule("attention", lambda failure: failure.may_have_front, find_front),
     Rule("multi-head", lambda failure: failure.law == ONE_TOKEN_LAYER, find_network),
+    Rule("multi-head", lambda failure: bool(failure.law) and failure.law not in ALL_HEADS, find_block),
     Rule("multi-head", lambda failure: failure.may_have_front, find_front),
     Rule("multi-head", lambda failure: failure.law == ASKED_AGAIN, lambda oracle, rng: ONE_HEAD),  # noise
 )

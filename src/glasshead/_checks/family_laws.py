@@ -12,6 +12,7 @@ from .._errors import (
     ASKED_AGAIN,
     EVERY_TOKEN_TWICE,
     HALF_PROBE,
+    NOT_BLOCK,
     NOT_FRONT_HEAD,
     ONE_TOKEN_SIDE,
     OPPOSITE_TOKENS,
@@ -55,6 +56,16 @@ def check_front_laws(oracle: Oracle, rng: np.random.Generator, sequences: np.nda
         size = max(size, float(np.abs(oracle(law_sequences(oracle, rng.spawn(1)[0], TYPICAL))).max()))
     refuse_broken(claims, outcomes, partial(FRONT_SLACK.allowed, oracle, size), NOT_FRONT_HEAD)
     return size
+
+
+def check_block_laws(oracle: Oracle, rng: np.random.Generator) -> int:
+    """The laws of heads whatever lies behind them, and how many numbers an answer has."""
+    outputs = np.asarray(oracle(law_sequences(oracle, rng)[:, :1])).reshape(1, -1).shape[1]
+    try:
+        check_front_laws(oracle, rng)
+    except TargetMismatch as mismatch:
+        raise TargetMismatch(NOT_BLOCK, mismatch.evidence) from None
+    return outputs
 
 
 def check_sign_laws(oracle: Oracle, space: Halfspace, rng: np.random.Generator) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import ASKED_AGAIN, FRESH_HEAD, FRESH_HEADS, Evidence
-from .._learned import HeldOut, LearnedVector, Predicting, head_length, suited_length
+from .._learned import HeldOut, LearnedBlock, LearnedVector, Predicting, head_length, suited_length
 from .._oracles import Oracle
 from .._types import Float
 
@@ -193,3 +193,15 @@ def check_held_out_vector(oracle: Oracle, learned: LearnedVector, rng: np.random
     largest = float(np.abs(fresh.got).max()) or 1.0
     allowed = np.full(len(fresh.got), LAYER_LOOSE * float(np.sqrt(oracle.roundoff)) * largest)
     return judged_fresh(fresh, fresh.each(learned.model), allowed, FRESH_HEADS)
+
+
+def check_held_out_block(oracle: Oracle, learned: LearnedBlock, rng: np.random.Generator) -> HeldOut:
+    """Fresh answers against those to the single tokens that should be answered alike."""
+    suited = 2 * float(np.sqrt(oracle.dim)) * min(learned.suits(oracle.reach))
+    fresh = read_fresh(oracle, (suited, float(np.sqrt(oracle.dim))), rng)
+    largest = float(np.ptp(fresh.got, axis=0).max()) or 1.0
+    loose = max(BLOCK_LOOSE * float(np.sqrt(oracle.roundoff)), learned.error)
+    return judged_fresh(fresh, fresh.each(learned.model), np.full(len(fresh.got), loose * largest), FRESH_HEADS)
+
+
+BLOCK_LOOSE = 64.0  # times the root of a rounding

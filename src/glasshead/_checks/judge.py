@@ -14,7 +14,7 @@ further off than bounds allow, the bounds are widened by as much, and are statis
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -65,12 +65,11 @@ def check_everywhere(
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
         names = (SUITED, SINGLES) if learned.one_head else ()
-        near, others = (
-            [x for kind in kinds if (kind.name in names) == moved for x in kind.X] for moved in (True, False)
-        )
-        broken = check_changes(oracle, learned, near, rng)
-        check = held if broken is None else replace(held, evidence=broken)
-        return learned, check if broken else check_signs_everywhere(oracle, learned, held, others, rng)
+        broken = check_changes(oracle, learned, [x for kind in kinds if kind.name in names for x in kind.X], rng)
+        if broken is not None:
+            return learned, replace(held, evidence=broken)
+        others = [x for kind in kinds if kind.name not in names for x in kind.X]
+        return learned, check_signs_everywhere(oracle, learned, held, others, rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
     if learned.one_head and (broken := check_odds(oracle, learned, rng)) is not None:
         return learned, replace(held, evidence=broken)
@@ -204,9 +203,7 @@ def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
     return learned.with_bounds_times(WIDENED * SLOPE * off[0]) if off else learned
 
 
-def check_changes(
-    oracle: Oracle, learned: Learned, near: list[np.ndarray], rng: np.random.Generator
-) -> Evidence | None:
+def check_changes(oracle: Oracle, learned: Any, near: list[np.ndarray], rng: np.random.Generator) -> Evidence | None:
     """What sequences next to a change of the answer say against it, if any does."""
     X = beside_changes(oracle, learned, near, rng)
     if not X:

@@ -19,6 +19,7 @@ JUDGE_QUERIES = ALONE + 3 * len(JUDGED_LENGTHS)
 OF_RANGE = 0.01  # of the range of answers: what is off by more is another function
 VOID = 0.05  # of the same: a check that allows more passes nearly anything
 ROUNDED = 4.0  # roundings of the largest number that an answer is made of
+FEW = 4  # sequences
 NEIGHBOURS = 6  # models as far from the found one as bounds leave open
 NEIGHBOUR_TIMES = 3.0  # times how far their answers typically are from its own
 LEAST_EXPECTED = 2.0**-500  # of an error: its square is still a number
@@ -185,6 +186,8 @@ def read_groups(
         largest = float(np.abs(got[part]).max())
         moved = got[part] - np.median(got[part], axis=0)  # a bias is no part of the range
         extent = float(np.ptp(moved / kind.sizes[:, None], axis=0).max())
+        if len(kind.X) < FEW:  # of which a range says little
+            extent = max(extent, float(np.ptp(got, axis=0).max() / max(kind.sizes.max(), 1.0)))
         if kind.name == SINGLES:
             largest, extent = max(largest, groups[0].largest), max(extent, groups[0].extent)
         none = np.zeros(len(kind.X))

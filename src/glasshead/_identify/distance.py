@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from scipy.optimize import linear_sum_assignment
 
-from .._models import Attention, FrontHead, Head, Network, Transformer
+from .._models import Attention, Block, FrontHead, Head, Network, Transformer
 from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, canonical_sum, comparable, length
 
 
@@ -28,9 +29,12 @@ def distance(a: Any, b: Any, *, up_to_scale: bool = False) -> float:
 
     For two `gh.Transformer` it is the larger of that of W and of the largest difference of their networks on a thousand
     fixed inputs, over the largest value: different neurons may compute the same. A `gh.FrontHead` has only W and key
-    bias to compare.
+    bias to compare. Of two `gh.Block` the heads are compared as those of a MultiHead, their value maps without the
+    directions that one of the two says no answer sees.
     """
     kinds = {type(a), type(b)}
+    if Block in kinds:
+        return distance_of_blocks(a, b)
     if FrontHead in kinds or kinds == {Transformer}:
         return distance_in_front(a, b)
     first, second = as_head_sum(a), as_head_sum(b)
@@ -45,6 +49,21 @@ def distance(a: Any, b: Any, *, up_to_scale: bool = False) -> float:
     if as_they_are:
         return max(values_apart(first, second), scores_apart(first.heads[0], second.heads[0]))
     return matched_distance(first, second)
+
+
+def distance_of_blocks(a: Any, b: Any) -> float:
+    """Of the heads alone: what lies behind a block is no part of it."""
+    if not isinstance(a, Block) or not isinstance(b, Block):
+        raise TypeError(f"expected two gh.Block, got {type(a).__name__} and {type(b).__name__}")
+    if a.dim != b.dim:
+        return float("inf")
+    free = scipy.linalg.orth(np.concatenate([a.free, b.free]).T, rcond=DEFAULT_TOL)
+
+    def seen(block: Block) -> HeadSum:
+        heads = [head.with_values(head.v - head.v @ free @ free.T) for head in block.heads]
+        return HeadSum(block.dim, heads, np.zeros(block.dim))
+
+    return matched_distance(canonical_sum(seen(a), DEFAULT_TOL), canonical_sum(seen(b), DEFAULT_TOL))
 
 
 def distance_in_front(a: Any, b: Any) -> float:

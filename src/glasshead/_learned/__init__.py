@@ -5,8 +5,10 @@
 - `head`: one head, with bounds that follow from a promise, from the scatter of passes, or for yes and no
 - `kinds`: several heads, and one with many outputs: checked, not bounded; a head with a network behind it, which is
   known (`LearnedTransformer`) or stays a box (`LearnedFront`)
+- `block`: heads inside a block, whose other parts stay a box
 """
 
+from .block import LearnedBlock
 from .head import BOUNDS, LearnedFromSigns, LearnedHead, Quiet, Sampled
 from .kinds import LearnedCombined, LearnedFront, LearnedMultiHead, LearnedTransformer, LearnedVector, Promise
 from .learned import MEASURED, HeldOut, Learned, Predicting, head_length, suited_length

@@ -11,7 +11,7 @@ import numpy as np
 from .._limits import BITS
 from .._models import Attention
 from .._oracles import Oracle
-from .learned import MEASURED, Predicting, gaussian_like, head_length, typical_score_error
+from .learned import MEASURED, Predicting, free_parameters, gaussian_like, head_length, typical_score_error
 
 ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
 OPEN_TIMES, OPEN_SCORE = 3.0, 0.5  # times the typical error of a score, and one that settles nothing
@@ -20,15 +20,6 @@ WIDER = 3.0  # times an interval: what the held-out check allows
 BOUNDS = {"bound": "W", "bound_v": "v", "bound_key_bias": "key_bias", "bound_bias": "bias"}
 
 Quiet = Callable[[Oracle], Oracle]
-
-
-def free_parameters(head: Attention, rank: int, value_rank: int | None = None, *, key_bias_in_W: bool = False) -> int:
-    """Of one head with `W` of that rank and values `(d, k)` of rank `value_rank`, by default any values:
-    `r (2d - r)` for W, `s (d + k - s)` for the values, d for a key bias, or r where it lies in the columns of W."""
-    d, k = head.dim, head.v[0].size
-    s = min(d, k) if value_rank is None else value_rank
-    key_bias = (rank if key_bias_in_W else d) if head.has_key_bias else 0
-    return rank * (2 * d - rank) + s * (d + k - s) + key_bias
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +76,7 @@ class LearnedHead(Predicting):
 
     def neighbour(self, rng: np.random.Generator) -> Attention:
         """A head as far from this one as all of its bounds leave open, in a random direction."""
-        near = self.with_scores_off(lambda head: self.bound, lambda head: self.bound_key_bias, rng)
+        near = self.with_scores_off([(self.bound, self.bound_key_bias)], rng)
         v, bias = near.v, np.asarray(near.bias)
         v, bias = v + gaussian_like(v, self.bound_v, rng), bias + gaussian_like(bias, self.bound_bias, rng)
         return Attention(near.W, v=v, key_bias=near.key_bias, bias=bias)

@@ -12,8 +12,7 @@ from .._models import Attention, FrontHead, MultiHead, Transformer
 from .._oracles import Oracle
 from .._relu import ReluNetwork
 from .._types import Float
-from .head import free_parameters
-from .learned import UNCHECKED, Attending, HeldOut, Learned, Predicting, typical_score_error
+from .learned import UNCHECKED, Attending, HeldOut, Learned, Predicting, free_parameters, typical_score_error
 
 # The share of a key bias outside the columns of W that is none: heads whose answers differ by more are refused. It
 # decides how many parameters are counted, nothing else.

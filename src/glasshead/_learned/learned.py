@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from .._errors import Evidence
 from .._models import Attention, Model, MultiHead, Transformer
 from .._oracles import Oracle
-from .._recovery import Checked, Recovery, recovered
+from .._recovery import Checked, Recovery
 
 # A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
 # confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
@@ -46,6 +46,15 @@ class HeldOut:
 
 
 UNCHECKED = HeldOut(None, None, "not yet checked")
+
+
+def free_parameters(head: Attention, rank: int, value_rank: int | None = None, *, key_bias_in_W: bool = False) -> int:
+    """Of one head with `W` of that rank and values `(d, k)` of rank `value_rank`, by default any values:
+    `r (2d - r)` for W, `s (d + k - s)` for the values, d for a key bias, or r where it lies in the columns of W."""
+    d, k = head.dim, head.v[0].size
+    s = min(d, k) if value_rank is None else value_rank
+    key_bias = (rank if key_bias_in_W else d) if head.has_key_bias else 0
+    return rank * (2 * d - rank) + s * (d + k - s) + key_bias
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +150,10 @@ class Learned:
             confidence = 0.0 if check is None else check.confidence
             passes = f"; a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
             said += passes * (confidence > 0)
-        return recovered(
-            self.model,
+        return Recovery(
+            model=self.model,
+            family=self.model.family,
+            heads=len(ranks),
             rank=ranks[0] if len(ranks) == 1 else ranks,
             queries=queries,
             limit=self.limit,
@@ -195,25 +206,18 @@ class Attending(Learned):
         half = 2 * float(np.sqrt(self.model.dim))
         return tuple(min(head_length(head), reach) / half for head in self.model.heads)
 
-    def with_scores_off(
-        self, of_W: Callable[[Any], float], of_key_bias: Callable[[Any], float], rng: np.random.Generator
-    ) -> Any:
+    def with_scores_off(self, off: Sequence[tuple[float, float]], rng: np.random.Generator) -> Any:
         """The model with the W and the key bias of each head off by so much, in a random direction."""
 
-        def off(head: Any) -> tuple[np.ndarray, np.ndarray]:
+        def moved(head: Any, of_W: float, of_key_bias: float) -> tuple[np.ndarray, np.ndarray]:
             W, key_bias = head.W, head.key_bias
-            return W + gaussian_like(W, of_W(head), rng), key_bias + gaussian_like(key_bias, of_key_bias(head), rng)
+            return W + gaussian_like(W, of_W, rng), key_bias + gaussian_like(key_bias, of_key_bias, rng)
 
-        return self.model.with_scores(*map(off, self.model.heads))
+        return self.model.with_scores(*(moved(h, *each) for h, each in zip(self.model.heads, off, strict=True)))
 
     def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list[Any]:
-        def of_W(head: Any) -> float:
-            return share * head.W_norm
-
-        def of_key_bias(head: Any) -> float:
-            return share * float(np.linalg.norm(head.key_bias))
-
-        return [self.with_scores_off(of_W, of_key_bias, rng) for _ in range(count)]
+        off = [(share * h.W_norm, share * float(np.linalg.norm(h.key_bias))) for h in self.model.heads]
+        return [self.with_scores_off(off, rng) for _ in range(count)]
 
     def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:
         def with_one_off(one: Any) -> Any:

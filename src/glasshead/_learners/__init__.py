@@ -2,11 +2,13 @@
 
 `attention` is one head from value answers: `key_bias` and `frames` are its steps, `origin` measures again beside a
 large key bias, `noise` and `passes` average answers that are noisier than promised. `signs` is one head from yes and
-no, `transformer` one in front of a ReLU network, `any_network` one in front of anything, `heads` several heads.
+no, `transformer` one in front of a ReLU network, `any_network` one in front of anything, `heads` several heads,
+`block` several heads in front of anything (`rank_drop` is shared by the two).
 """
 
 from .any_network import learn_any_network
 from .attention import learn_attention
+from .block import learn_block
 from .heads import learn_one_vector, learn_several, learn_several_vector
 from .signs import learn_sign_attention
 from .transformer import learn_transformer

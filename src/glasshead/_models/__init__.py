@@ -2,10 +2,12 @@
 
 `attention` one head and what all heads share, `multi_head` their sum (`projections` cuts fused matrices into heads),
 `network` the two-layer ReLU network, `transformer` a head with one behind it, `front_head` a head with a black box
-behind it and LayerNorm or RMSNorm before it, `export` heads for other libraries, `files` safetensors.
+behind it and LayerNorm or RMSNorm before it, `block` several heads with one, `export` heads for other libraries,
+`files` safetensors.
 """
 
 from .attention import Attention, Head
+from .block import Block
 from .files import Model, load, save, written_whole
 from .front_head import Behind, FrontHead, Norm
 from .multi_head import MultiHead, without_bias

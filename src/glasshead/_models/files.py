@@ -16,11 +16,12 @@ from .._families import FAMILIES, resolve
 from .._limits import memory
 from .._types import no_type_check
 from .attention import Attention
+from .block import Block
 from .front_head import FrontHead
 from .multi_head import MultiHead
 from .transformer import Transformer
 
-Model = Attention | FrontHead | MultiHead | Transformer
+Model = Attention | Block | FrontHead | MultiHead | Transformer
 
 FORMAT, VERSION = "glasshead", 1
 

@@ -21,20 +21,25 @@ from .attention import Factors, Head, scores_from
 
 @dataclass(frozen=True)
 class Norm:
-    """LayerNorm (`kind="layer"`) or RMSNorm (`kind="rms"`) with the given eps, without gains and shifts.
+    """LayerNorm (`kind="layer"`) or RMSNorm (`kind="rms"`) with the given eps, without gains and shifts, before the
+    heads or behind them; `eps=None` where it is not known, and then it is not to be called.
 
     >>> gh.Norm("layer", 1e-5)(np.array([1.0, 3.0])).round(3).tolist()
     [-1.0, 1.0]
     """
 
     kind: str
-    eps: float
+    eps: Any = None  # a float, or None
+    place: str = "before"
 
     kinds: ClassVar[tuple[str, ...]] = ("layer", "rms")
+    places: ClassVar[tuple[str, ...]] = ("before", "behind")
 
     def __post_init__(self) -> None:
-        if self.kind not in self.kinds or not 0 < self.eps < np.inf:
+        if self.kind not in self.kinds or not (self.eps is None or 0 < self.eps < np.inf):
             raise ValueError(f"expected a kind from {self.kinds} and a finite eps > 0, got {self.kind!r}, {self.eps!r}")
+        if self.place not in self.places:
+            raise ValueError(f"expected a place from {self.places}, got {self.place!r}")
 
     def centred(self, X: np.ndarray) -> np.ndarray:
         return X - X.mean(axis=-1, keepdims=True) if self.kind == "layer" else X

@@ -14,7 +14,7 @@ from .._checks import JUDGE_QUERIES, ODDS_QUERIES, QUERIES, SIGN_QUERIES, check_
 from .._errors import AccuracyUnreachable, BudgetExceeded, GlassheadError, NotConverged, NotIdentifiable, TargetMismatch
 from .._families import FAMILIES, NEEDED, PROMISES, Family, Method, resolve
 from .._learned import HeldOut, Learned
-from .._models import FrontHead, Norm
+from .._models import Block, FrontHead, Norm
 from .._oracles import Flat, Opening, Oracle, read_opening
 from .._recognise import LAST_RESORT, NO_GUESS, Failure, find_families, find_next
 from .._recovery import Recovery
@@ -33,6 +33,7 @@ class Wanted:
     rank: int | None
     accuracy: float | None
     norm: Norm | str | None
+    residual_map: str | None
     seed: int
 
 
@@ -48,9 +49,6 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
         tried.append(family)
         try:
             found, warning = recover_as(oracle, wanted, family, opening, guess.words)
-            if before is not None and guess is LAST_RESORT and not half_the_digits(oracle, found):
-                raise before
-            return found, warning
         except (TargetMismatch, NotIdentifiable, NotConverged) as error:
             if first is not None and isinstance(error, NotConverged):
                 raise first from error  # that something else does not converge either is no news
@@ -64,15 +62,32 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
             if not guess.families:
                 guess = find_next(oracle, Failure(family, error, any_rank=wanted.rank is None), opening, wanted.seed)
             if not guess.families or guess.families[0] in tried:
-                if wanted.rank is not None and "multi-head" not in tried:
-                    error.add_note('If there may be several heads of that rank, family="multi-head" allows for them')
+                for note in notes_on(wanted, tried, opening):
+                    error.add_note(note)
                 raise
+        else:
+            if before is not None and guess is LAST_RESORT and not half_the_digits(oracle, found):
+                raise before
+            return found, warning
 
 
 def half_the_digits(oracle: Oracle, found: Recovery) -> bool:
     """Whether answers are as predicted to half of the digits that they have: what is tried last has to explain more of
     them than noise on something else would."""
     return (found.residual or 0.0) <= float(np.sqrt(oracle.roundoff)) + oracle.tolerance + oracle.rtol
+
+
+def notes_on(wanted: Wanted, tried: list[str], opening: Opening) -> list[str]:
+    """What else may be said to someone whose box is of none of the families that were tried."""
+    notes = []
+    if wanted.rank is not None and "multi-head" not in tried:
+        notes.append('If there may be several heads of that rank, family="multi-head" allows for them')
+    if tried[-1] == "any-network" and "block" not in tried:
+        notes.append(
+            f"Several heads in front of a network show apart only in all of its outputs: this box gives "
+            f"{opening.outputs} of {wanted.box.dim}; with all of them family='block' may find them"
+        )
+    return notes
 
 
 def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None = None, seen: str = "") -> Outcome:
@@ -135,8 +150,10 @@ def checked_by(method: Method, oracle: Oracle, learned: Learned, rng: np.random.
 def handed_back(oracle: Oracle, box: Oracle, seen: str, learned: Learned, check: HeldOut | None) -> Recovery:
     """What the user gets. A model that asks the box asks that of the user: it is not part of this recovery any more."""
     found = learned.recovery(oracle.queries, check, seen)
-    if isinstance(found.model, FrontHead):
+    if isinstance(found.model, FrontHead | Block):
         found.model.behind = box
+    if isinstance(found.model, Block):
+        found.model.asked = 0
     return found
 
 

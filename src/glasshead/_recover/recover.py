@@ -30,6 +30,7 @@ def recover(
     budget: int | None = None,
     journal: str | PathLike[str] | None = None,
     norm: Norm | str | None = "auto",
+    residual_map: str | None = "identity",
     seed: int = 0,
     progress: Report | bool | None = None,
 ) -> Recovery:
@@ -45,11 +46,13 @@ def recover(
     64 tokens, or 2 to 8 where a network behind the head stays unknown; a box that is not of the family raises
     `TargetMismatch` with the evidence, one that hides its parameters `NotIdentifiable`. `family="auto"` finds out what
     the box is: "attention", "multi-head" (a sum of heads), "transformer" (a two-layer ReLU network behind the head) or
-    "any-network" (anything behind it). `rank` is discovered unless given; `accuracy` is the largest acceptable
-    `||W_hat - W||_F`, which can save queries where W is nearly of low rank; `budget` is the most queries to ask;
-    `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same queries. Where the
-    box normalises its tokens before the head, "any-network" finds that out, eps included, unless `norm` says it: a
-    `gh.Norm`, or None for no normalisation.
+    "any-network" (anything behind it), or "block" (several heads and a residual connection with anything behind them,
+    from answers of as many numbers as a token has). `rank` is discovered unless given; `accuracy` is the largest
+    acceptable `||W_hat - W||_F`, which can save queries where W is nearly of low rank; `budget` is the most queries to
+    ask; `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same queries. Where
+    the box normalises its tokens before the head, "any-network" finds that out, eps included, unless `norm` says it: a
+    `gh.Norm`, or None for no normalisation. Of the residual connection of a "block" it is assumed that it adds the last
+    token as it is, unless `residual_map=None`: value maps are then known up to one invertible map.
 
     From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to one positive factor: v then has
     norm 1. It takes as many queries per free parameter as `accuracy` asks for bits, 40 by default. There "auto" means
@@ -58,8 +61,9 @@ def recover(
     oracle = as_oracle(oracle)
     check_arguments(oracle, family, rank, accuracy, budget, journal, seed, progress)
     check_norm(norm, family)
+    check_residual_map(residual_map)
     check_memory(oracle.dim)
-    wanted = Wanted(oracle, family, rank, accuracy, norm, seed)
+    wanted = Wanted(oracle, family, rank, accuracy, norm, residual_map, seed)
     with bar() if progress is True else nullcontext(progress or None) as report:
         planned = expected_queries(wanted) if report is not None else 0
         with guarded(oracle, budget, planned, report) as box:
@@ -106,10 +110,17 @@ def check_norm(norm: Any, family: str) -> None:
     if norm is not None and not isinstance(norm, Norm):
         hint = "for example gh.Norm('layer', 1e-5)"
         raise TypeError(f"expected norm to be 'auto', None or a gh.Norm, got {norm!r}; {hint}")
+    if norm is not None and (norm.eps is None or norm.place != "before"):
+        raise ValueError(f"expected a norm before the head with an eps, got {norm!r}")
     if family not in ("auto", *with_option("norm")):
         raise ValueError(
             f"expected norm only with family {' or '.join(map(repr, with_option('norm')))}, got it with {family!r}"
         )
+
+
+def check_residual_map(residual_map: Any) -> None:
+    if residual_map not in ("identity", None):
+        raise ValueError(f"expected residual_map to be 'identity' or None, got {residual_map!r}")
 
 
 def family_without_look(wanted: Wanted) -> str | None:

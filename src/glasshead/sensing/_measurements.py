@@ -33,7 +33,7 @@ def as_measurements(lefts: ArrayLike, rights: ArrayLike, values: ArrayLike) -> T
     return A, B, t
 
 
-def check_rank(rank: object, d1: int, d2: int, m: int) -> None:
+def check_matrix_rank(rank: object, d1: int, d2: int, m: int) -> None:
     if not isinstance(rank, int | np.integer) or not 1 <= rank <= min(d1, d2):
         raise ValueError(
             f"expected a whole rank from 1 to {min(d1, d2)} for a {d1} x {d2} matrix, got {rank!r}; "

@@ -18,7 +18,7 @@ from ..._types import Float
 
 
 def inverse_interpolation(c: Float[np.ndarray, "n k"], f: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
-    """Where `f(c) = 0`: the polynomial c(f) through the points, at 0 (Neville). NaN where two values are equal."""
+    """Where `f(c) = 0`: the polynomial c(f) through the points, at 0 (Neville). Not finite where values are equal."""
     table = c.copy()
     k = c.shape[1]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -18,13 +18,14 @@ from ...._errors import NotConverged, TargetMismatch
 from ...._linalg import random_rotation, svd
 from ...._meters import Readout, SumOfHeads
 from ...._oracles import Combined, Oracle
+from ...rank_drop import NullSpace, best_weights
 from ..saturated import STEP_SHRINK, Arc, KeyCircle, arcs, find_circle, find_interior, random_units, read_arc_point
 from .columns import CLEAR_GAP
-from .spaces import NeedsScalarRoute, NullSpace, across_inputs, are_separate, best_weights
+from .spaces import NeedsScalarRoute, across_inputs, are_separate
 
 CIRCLES = 3  # tried: two jumps may fall together on one
 CHORDS, CHORD_STEPS = 2, 6.0  # random chords that are tried, and how many times longer they are than the steps taken
-SHORT_STEP, LEAST_STEP = 1e-3, 1e-6  # of the key's length: a better point is worth some queries, or there is none
+SHORT_STEP, TINIEST_STEP = 1e-3, 1e-6  # of the key's length: a better point is worth some queries, or there is none
 BENT_ROUNDINGS = 16.0  # of an answer, times the root of the dimension: a chord that is off by more is no line
 FIRST_DIRECTIONS = 8  # of keys in every cell; twice as many as long as they do not show the rank
 SPARE_SHARE = 0.7  # of the directions, the rank at most: fewer would show a space badly
@@ -128,7 +129,7 @@ def find_step(saturated: Outputs, z: np.ndarray, step: float, rng: np.random.Gen
     of the outputs hides shows in the others."""
     (key,), (moved,) = saturated.read(z[None])
     rounding = saturated.oracle.roundoff * float(np.sqrt(len(z)) * np.linalg.norm(moved))
-    while step > LEAST_STEP:
+    while step > TINIEST_STEP:
         chord = step * random_units(CHORDS, len(z), rng)
         _, y = saturated.read(np.concatenate([key + chord, key - chord]))
         if np.linalg.norm(y[:CHORDS] + y[CHORDS:] - 2 * moved, axis=1).max() <= BENT_ROUNDINGS * rounding:

@@ -1,0 +1,81 @@
+"""What the learner of whole blocks hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._models import Block
+from .._oracles import Oracle
+from .kinds import LearnedVector, free_parameters, in_columns
+from .learned import head_length, typical_score_error
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedBlock(LearnedVector):
+    """Heads inside a block. `reach` is the longest token that may be asked about, `outputs` how many numbers an answer
+    has, `free` how many directions answers do not see at a token."""
+
+    checked_by = "_checks:check_held_out_block"
+
+    model: Block
+    reach: float
+    outputs: int
+    free: int
+
+    @property
+    def heads(self):
+        return self.model.heads
+
+    @property
+    def limit(self) -> int:
+        """The free parameters of all heads over the numbers per answer."""
+        each = zip(self.heads, self.rank, self.value_rank, strict=True)
+        total = sum(free_parameters(h, r, s, key_bias_in_W=in_columns(h, r)) for h, r, s in each)
+        return -(-total // self.outputs)
+
+    @property
+    def words(self) -> str:
+        model = self.model
+        residual = {
+            "assumed identity": "the residual map is assumed to be the identity, which the value maps depend on",
+            "none": "there is no residual connection, and value maps are known up to one invertible map",
+            "unknown": "value maps are known up to one invertible map, since nothing is assumed of the residual map",
+        }[model.residual_map]
+        norms = "".join(f", behind them {'LayerNorm' if n.kind == 'layer' else 'RMSNorm'}" for n in model.norms)
+        free = f", {self.free} free direction{'s' * (self.free != 1)}" * bool(self.free)
+        return (
+            f"a block: {super().words}{norms}{free}; {residual}; what is behind stays a box, which answers are asked of"
+        )
+
+    def suits(self, reach: float) -> tuple[float, ...]:
+        half = 2 * float(np.sqrt(self.model.dim))
+        return tuple(min(head_length(head), reach) / half for head in self.heads)
+
+    def says(self, x: np.ndarray) -> bool:
+        """Whether the token that is answered alike may be asked about. One token alone is its own."""
+        return len(x) > 1 and float(np.linalg.norm(self.model.single_token(x))) <= self.reach
+
+    def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list:
+        return []  # each would have to ask the box
+
+    def hidden(self, share: float, rng: np.random.Generator) -> list:
+        return []  # every W was read again, head by head
+
+    def doubt(self, X: Sequence[np.ndarray], want: np.ndarray) -> np.ndarray:
+        """As much of the range of answers as scores are typically off by."""
+
+        def of_scores(x: np.ndarray) -> float:
+            each = (typical_score_error(x, h.W_norm, float(np.linalg.norm(h.key_bias))) for h in self.heads)
+            return self.error * max(each)
+
+        return np.minimum(1.0, np.array([of_scores(x) for x in X])) * float(np.ptp(want, axis=0).max())
+
+    def largest_term(self, x: np.ndarray) -> float:
+        """Answers to a token are made of numbers as large as itself."""
+        return float(np.abs(x).max())
+
+    def through(self, oracle: Oracle) -> Oracle:
+        return oracle

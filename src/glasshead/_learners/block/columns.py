@@ -1,0 +1,153 @@
+"""W and key biases, once the value maps are known: scores of many tokens at once, at last tokens around one reference.
+
+`[x + D_1, .., x + D_t, x, .., x]` is answered like the token `x + sum_hi a_hi D_i B_h`, and its weights `a_hi`
+themselves are the unknowns: no more of them than answers see dimensions, so no matter what answers do not see. `log
+a_hi` less that of the last token is the score `D_i . (W_h x + key_bias_h)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._errors import NotConverged
+from ..._linalg import norms, random_rotation, svd
+from ..._oracles import Oracle, find_alike, single
+from .geometry import Reference, View, with_copies
+from .values import COPIES, Heads
+
+OF_REACH = 0.5  # for tokens, relative to the last one
+SHARE = 0.5  # of the tokens that every head could just tell apart
+SPARE = 4  # last tokens beyond the rank of W at which all scores are read
+TIMES = 1.5  # as many scores as unknowns, at the others
+FAR, FARTHEST = 0.5, 0.75  # how far last tokens lie from the reference: of its answer, and of its length
+CLEAR = 30.0  # between singular values of columns: less of a gap shows no rank
+LOST = 1e-6  # of what tokens move answers: a token that fits no better is another one that is answered alike
+ASTRAY, FINE = 30.0, 0.25  # or that many times the misfit of the best quarter
+SHORTENED, TRIES = 0.5, 5  # last tokens that are lost come closer, so often
+
+
+def read_scores(
+    oracle: Oracle, at: Reference, B: np.ndarray, last: np.ndarray, D: np.ndarray, k: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores `(j, H, t)` of tokens `x + D` at the last tokens x, and how far off answers are, over what tokens move.
+    `k (j, H, d)` or `(H, d)` are keys nearby, to start from."""
+    j, H, t = len(last), len(B), len(D)
+    answers = np.asarray(oracle(with_copies(last, np.broadcast_to(D, (j, *D.shape)), COPIES)))
+    moves = np.einsum("td,hde->hte", D, B, optimize=True).reshape(H * t, -1)
+    inverse = np.linalg.pinv(moves @ at.jacobian)
+    e = np.exp(np.einsum("td,jhd->jht", D, np.broadcast_to(k, (j, *k.shape[-2:]))))
+    start = (e / (COPIES + e.sum(axis=2, keepdims=True))).reshape(j, -1)
+    left = np.empty(j)
+
+    def step(weights: np.ndarray, which: np.ndarray) -> np.ndarray:
+        off = answers[which] - single(oracle, last[which] + weights @ moves)
+        left[which] = norms(off)
+        return off @ inverse
+
+    weights, _ = find_alike(step, start, 4 * oracle.roundoff, 1e4 * oracle.roundoff)
+    weights = weights.reshape(j, H, t)
+    rest = (1 - weights.sum(axis=2, keepdims=True)) / COPIES
+    with np.errstate(all="ignore"):
+        scores = np.log(weights) - np.log(rest)
+    moved = np.median(norms(np.einsum("jht,hte->je", weights, moves.reshape(H, t, -1), optimize=True) @ at.jacobian))
+    return scores, np.where(np.isfinite(scores).all(axis=(1, 2)), left / moved, np.inf)
+
+
+def token_blocks(oracle: Oracle, each: int, least: int, k: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """`(blocks, each, d)`: tokens, relative to the last one, that span everything and have scores of the order of
+    one."""
+    blocks, dim = -(-least // each), oracle.dim
+    D = np.concatenate([random_rotation(dim, rng) for _ in range(-(-blocks * each // dim))])[: blocks * each]
+    length = min(np.sqrt(dim / np.mean(np.sum(k**2, axis=1))), OF_REACH * oracle.reach)
+    return length * D.reshape(blocks, each, dim)
+
+
+def read_keys(oracle: Oracle, at: Reference, heads: Heads, each: int, rng: np.random.Generator) -> np.ndarray:
+    """`W_h q + key_bias_h` at another reference, `(H, d)`."""
+    blocks = token_blocks(oracle, each, oracle.dim, heads.k, rng)
+    scores = np.concatenate(
+        [read_scores(oracle, at, heads.B, at.token[None], D, heads.k)[0][0] for D in blocks], axis=1
+    )
+    return scores @ np.linalg.pinv(blocks.reshape(-1, oracle.dim)).T
+
+
+@dataclass(frozen=True)
+class Columns:
+    """`W_h (H, d, d)`, key biases `(H, d)`, the rank of each W, and how far off answers were, over what tokens move."""
+
+    W: np.ndarray
+    key_bias: np.ndarray
+    ranks: tuple[int, ...]
+    misfit: float
+
+
+def last_tokens(at: Reference, rng: np.random.Generator) -> np.ndarray:
+    """Moves `(d, d)` of the last token that span everything, each as long as answers bear."""
+    left, s, _ = svd(at.jacobian, full=True)
+    gains = np.concatenate([s, np.zeros(len(left) - len(s))])
+    far, farthest = FAR * np.linalg.norm(at.answer), FARTHEST * np.linalg.norm(at.token)
+    length = np.minimum(far / np.maximum(gains, 1e-300), farthest)
+    return random_rotation(len(left), rng) @ (left.T * length[:, None])
+
+
+def each_time(view: View, heads: Heads, lost: int) -> int:
+    """Tokens to send at once."""
+    least = min(V.shape[1] for V in heads.V) - lost if len(heads.V) > 1 else len(view.gains)
+    return max(1, int(SHARE * least))
+
+
+def read_columns(
+    oracle: Oracle, at: Reference, heads: Heads, each: int, rank: int, rng: np.random.Generator
+) -> Columns:
+    """All scores at a few last tokens show the span of the columns of every W; at the others a few scores do."""
+    d, H = oracle.dim, len(heads.B)
+    moves = last_tokens(at, rng)
+    blocks = token_blocks(oracle, each, d, heads.k, rng)
+    full = min(d, rank + SPARE)
+    while True:
+        first, scores, misfit = read_settled(oracle, at, heads, moves[:full], blocks)
+        changed = scores @ np.linalg.pinv(blocks.reshape(-1, d)).T - heads.k
+        spans = [column_span(changed[:, h] / norms(first)[:, None]) for h in range(H)]
+        if full == d or max(K.shape[1] for K in spans) + 2 <= full:
+            break
+        full = min(d, 2 * full)
+    if full == d:
+        W = [np.linalg.solve(first, changed[:, h]).T for h in range(H)]
+        return Columns(np.array(W), heads.k - np.array(W) @ at.token, tuple(K.shape[1] for K in spans), misfit)
+    few = token_blocks(oracle, each, int(np.ceil(TIMES * (max(K.shape[1] for K in spans) + 1))), heads.k, rng)
+    others, scores, also = read_settled(oracle, at, heads, moves[full:], few)
+    tokens, W = few.reshape(-1, d), []
+    for h, K in enumerate(spans):
+        rest = (scores[:, h] - heads.k[h] @ tokens.T) @ np.linalg.pinv(tokens @ K).T @ K.T
+        W.append(np.linalg.solve(np.concatenate([first, others]), np.concatenate([changed[:, h] @ K @ K.T, rest])).T)
+    ranks = tuple(K.shape[1] for K in spans)
+    return Columns(np.array(W), heads.k - np.array(W) @ at.token, ranks, max(misfit, also))
+
+
+def column_span(columns: np.ndarray) -> np.ndarray:
+    """A basis of what columns span, by the widest gap of their singular values; all of them where there is none."""
+    _, s, right = svd(columns)
+    gaps = s[:-1] / np.maximum(s[1:], np.finfo(float).tiny)
+    rank = int(np.argmax(gaps)) + 1 if len(gaps) and gaps.max() > CLEAR else len(s)
+    return right[:rank].T
+
+
+def read_settled(
+    oracle: Oracle, at: Reference, heads: Heads, moves: np.ndarray, blocks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Moves of the last token that worked, scores there, `(j, H, n)`, and the worst misfit. Moves are shortened where
+    another token than the right one is answered alike: its weights fit badly."""
+    moves, todo = moves.copy(), np.arange(len(moves))
+    scores = np.empty((len(moves), len(heads.B), blocks.shape[0] * blocks.shape[1]))
+    misfit = np.zeros(len(moves))
+    for _ in range(TRIES):
+        parts = [read_scores(oracle, at, heads.B, at.token + moves[todo], D, heads.k) for D in blocks]
+        scores[todo] = np.concatenate([part[0] for part in parts], axis=2)
+        misfit[todo] = np.max([part[1] for part in parts], axis=0)
+        todo = np.flatnonzero(~(misfit <= max(LOST, ASTRAY * float(np.quantile(misfit, FINE)))))
+        if len(todo) == 0:
+            return moves, scores, float(np.median(misfit))
+        moves[todo] *= SHORTENED
+    raise NotConverged("some last tokens are answered like no token that their attention weights could explain")

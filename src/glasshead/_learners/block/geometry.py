@@ -1,0 +1,140 @@
+"""What single tokens and pairs show of a block before its heads are told apart.
+
+`G(x) = f([x])` is what the box answers to one token. A sequence is answered like the token `x* = q + sum_hi a_hi D_i
+B_h`, with q its last token, `D_i = x_i - q` and `a_hi` the attention weights: `B_h` are the heads' value maps as tokens
+see them, and `B` their sum. At a token q the Jacobian of G shows which directions answers see there, and the slope of
+`f([q + z ; q])` is that of `G(q + z B / 2)`: two such tokens give B, up to the directions that no answer ever sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._linalg import norms, svd
+from ..._oracles import Oracle, read_slope, single
+from ..._types import Float
+
+GAP = 5e-4  # between neighbouring singular values: beyond it nothing is seen
+NEVER_SEEN = 1e-6  # of the largest singular value of all Jacobians side by side
+STEP = 1.0  # of a difference of the sixth order, over the seventh root of a rounding
+ALONG = 20.0  # times a token: how far along a direction that is not seen answers are compared
+SHARPENED = 2  # rounds: one brings it from the error of differences to rounding
+
+
+def seen_rank(s: np.ndarray) -> int:
+    """How many singular values lie before the first gap."""
+    gaps = np.flatnonzero(s[1:] < GAP * s[:-1])
+    return int(gaps[0]) + 1 if len(gaps) else len(s)
+
+
+def with_copies(last: np.ndarray, D: Float[np.ndarray, "b t d"], copies: int) -> Float[np.ndarray, "b n d"]:
+    """Sequences `[q + D_1, .., q + D_t, q, .., q]` that end in so many copies of the last token q, `(d,)` or `(b,
+    d)`."""
+    q = np.broadcast_to(last, (len(D), D.shape[2]))[:, None]
+    return np.concatenate([q + D, np.repeat(q, copies, axis=1)], axis=1)
+
+
+@dataclass(frozen=True)
+class View:
+    """Of moves of a token, those that answers see: `directions (p, d)`, orthonormal, each seen `gains` times as large
+    along `looks (k, p)`; `blind (f, d)` are the others among the moves that are possible."""
+
+    directions: np.ndarray
+    gains: np.ndarray
+    looks: np.ndarray
+    blind: np.ndarray
+
+    def seen(self, moves: np.ndarray) -> np.ndarray:
+        """Moves of a token in units of answers, `(.., p)`."""
+        return moves @ self.directions.T * self.gains
+
+    def moves(self, seen: np.ndarray) -> np.ndarray:
+        """Moves of a token that are seen so."""
+        return seen / self.gains @ self.directions
+
+    def carried(self, looks: np.ndarray, other: View) -> np.ndarray:
+        """What `looks (p', n)` read of another view of nearly the same moves, for this one."""
+        return self.directions @ (other.directions.T @ (other.gains[:, None] * looks)) / self.gains[:, None]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A token q, what it is answered alone, and the Jacobian there, `(d, k)`."""
+
+    token: np.ndarray
+    answer: np.ndarray
+    jacobian: np.ndarray
+
+    def within(self, outputs: Float[np.ndarray, "d m"]) -> View:
+        """What is seen of moves inside a space, of which `outputs` is an orthonormal basis."""
+        left, s, right = svd(outputs.T @ self.jacobian, full=True)
+        p = seen_rank(s)
+        directions = (outputs @ left).T
+        return View(directions[:p], s[:p], right[:p].T, directions[p:])
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum B of all heads' maps, `(d, d)`, up to what no answer sees: `unseen (d, e)`. `outputs (d, m)` is a basis
+    of
+    what B reaches."""
+
+    B: np.ndarray
+    unseen: np.ndarray
+
+    @property
+    def outputs(self) -> np.ndarray:
+        _, s, right = svd(self.B)
+        return right[: seen_rank(s)].T
+
+    @property
+    def visible(self) -> np.ndarray:
+        """A basis `(d, d - e)` of all moves but those that are never seen."""
+        return svd(self.unseen, full=True)[0][:, self.unseen.shape[1] :] if self.unseen.size else np.eye(len(self.B))
+
+
+def step_length(oracle: Oracle) -> float:
+    """Of differences, for tokens whose entries are of the order of one."""
+    return STEP * oracle.roundoff ** (1 / 7)
+
+
+def read_reference(oracle: Oracle, token: np.ndarray, size: float) -> Reference:
+    """Six answers for each dimension, and one."""
+    answer = single(oracle, token[None])[0]
+    jacobian = read_slope(lambda Z: single(oracle, token + Z), oracle.dim, size * step_length(oracle), oracle.roundoff)
+    return Reference(token, answer, jacobian)
+
+
+def read_total(oracle: Oracle, references: list[Reference], size: float) -> Total:
+    """B from how answers to `[q + z ; q]` start to move with z, at every reference; six answers for each dimension."""
+    J = np.concatenate([reference.jacobian for reference in references], axis=1)
+    left, s, _ = svd(J, full=True)
+    rank = int(np.sum(s > NEVER_SEEN * s[0]))
+    slopes = [read_pair_slope(oracle, reference.token, size) for reference in references]
+    unseen = read_unseen(oracle, references, left[:, rank:])
+    visible = Total(np.zeros((oracle.dim, oracle.dim)), unseen).visible
+    B = np.linalg.lstsq((visible.T @ J).T, np.concatenate(slopes, axis=1).T, rcond=None)[0].T @ visible.T
+    return Total(B, unseen)
+
+
+def read_pair_slope(oracle: Oracle, q: np.ndarray, size: float) -> Float[np.ndarray, "d k"]:
+    """Twice the slope of `f([q + z ; q])` at z = 0, where both tokens count alike: `B` times the Jacobian."""
+    step = size * step_length(oracle)
+    return 2 * read_slope(
+        lambda Z: np.asarray(oracle(with_copies(q, Z[:, None], 1))), oracle.dim, step, oracle.roundoff
+    )
+
+
+def read_unseen(oracle: Oracle, references: list[Reference], unseen: Float[np.ndarray, "d e"]) -> np.ndarray:
+    """The directions that no answer sees, made exact: equal answers are demanded far along them."""
+    inverse = np.linalg.pinv(np.concatenate([r.jacobian for r in references], axis=1), rcond=NEVER_SEEN)
+    tokens = np.stack([reference.token for reference in references])
+    far = min(ALONG, oracle.reach / float(norms(tokens).max()) - 1) * float(norms(tokens).max())
+    for _ in range(SHARPENED):
+        for e in unseen.T:
+            moved = (single(oracle, tokens + far * e) - single(oracle, tokens - far * e)) / (2 * far)
+            e -= moved.reshape(-1) @ inverse
+        unseen = np.linalg.qr(unseen)[0] if unseen.size else unseen
+    return unseen

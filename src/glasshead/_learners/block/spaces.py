@@ -1,0 +1,120 @@
+"""How many heads a block has, and where each one's outputs are, from second differences at one token.
+
+`f([q + z ; q])` is answered like the token `q + z B / 2 + sum_h (z.k_h) z B_h / 4 + O(z^3)`, with `k_h = W_h q +
+key_bias_h`. What `G(q + z B / 2)` leaves of it, for z and -z together, is the quadratic form `Q(z) = sum_h (z.k_h) z
+B_h J / 2`. Half of its bilinear form at a fixed z, as a matrix in units of `B J`, is `sum_h (z.k_h) Pi_h` plus a matrix
+of rank H: each `z.k_h` is an eigenvalue of `r_h - 1` dimensions, and fewer where answers are blind to some of the
+outputs. No second Jacobian, no token to be found, and no matter in which directions answers are blind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._linalg import random_rotation, svd
+from ..._oracles import Oracle, single
+from .geometry import Reference, Total, View, with_copies
+
+WIDTHS = np.geomspace(1e-8, 3e-2, 66)  # of a bunch, over the typical eigenvalue
+SMALLEST_BUNCH = 2  # equal eigenvalues: one alone could be any
+
+
+@dataclass(frozen=True)
+class Bunches:
+    """Eigenvalues `values` of so many dimensions, one for each head. `lost` is how many dimensions of each head's
+    outputs answers do not show apart from the others'."""
+
+    values: tuple[float, ...]
+    sizes: tuple[int, ...]
+    lost: int
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Of the heads' value maps: one dimension is lost to the head's own key, the others to what is not seen."""
+        return tuple(size + 1 + self.lost for size in self.sizes)
+
+
+def bunches(eigenvalues: np.ndarray, least_lost: int, most_lost: int) -> list[Bunches]:
+    """Ways to see H bunches that add up: by gaps, and as heads of equal rank; these first where gaps count as many,
+    since an eigenvalue that belongs to none may lie next to a bunch.
+
+    Ranks `b_h + 1 + g`, where g dimensions are lost, add up to all `p + g` of them: p eigenvalues, and those lost.
+    """
+    lost = range(least_lost, most_lost + 1)
+    gaps, equal = by_gaps(eigenvalues, lost), [way for g in lost for way in of_equal_rank(eigenvalues, g)]
+    counted = [way for way in equal if gaps and (len(way.sizes), way.lost) == (len(gaps[0].sizes), gaps[0].lost)]
+    ways = counted + gaps + equal
+    first: dict[tuple, Bunches] = {}
+    for way in ways:
+        first.setdefault((way.sizes, way.lost), way)
+    return list(first.values())
+
+
+def of_equal_rank(eigenvalues: np.ndarray, lost: int) -> list[Bunches]:
+    """The fewest heads of one rank: half a bunch would pass for a whole one."""
+    p, values = len(eigenvalues), np.sort(eigenvalues.real)
+    for H in range(1, p // SMALLEST_BUNCH + 1):
+        size, rest = divmod(p - H - (H - 1) * lost, H)
+        if rest or size < SMALLEST_BUNCH:
+            continue
+        widths = values[size - 1 :] - values[: p - size + 1]
+        free, parts = np.ones(p, bool), []
+        for start in np.argsort(widths):
+            if len(parts) == H or widths[start] > WIDTHS[-1] * np.median(np.abs(values)):
+                break
+            if free[start : start + size].all():
+                free[start : start + size] = False
+                parts.append(float(np.median(values[start : start + size])))
+        if len(parts) == H:
+            return [Bunches(tuple(parts), (size,) * H, lost)]
+    return []
+
+
+def by_gaps(eigenvalues: np.ndarray, lost: range) -> list[Bunches]:
+    """Runs of eigenvalues with gaps between them, those that hold for the most widths of a gap first."""
+    votes: dict[tuple, int] = {}
+    ways: dict[tuple, Bunches] = {}
+    for width in WIDTHS * np.median(np.abs(eigenvalues)):
+        real = np.sort(eigenvalues.real[np.abs(eigenvalues.imag) <= width])
+        parts = np.split(real, np.flatnonzero(np.diff(real) > width) + 1)
+        parts = [part for part in parts if len(part) >= SMALLEST_BUNCH]
+        sizes, H = tuple(len(part) for part in parts), len(parts)
+        for g in lost:
+            if H and sum(sizes) + H + (H - 1) * g == len(eigenvalues):
+                ways.setdefault((sizes, g), Bunches(tuple(float(np.median(part)) for part in parts), sizes, g))
+                votes[sizes, g] = votes.get((sizes, g), 0) + 1
+    return [ways[key] for key in sorted(votes, key=lambda key: -votes[key])]
+
+
+@dataclass(frozen=True)
+class Pencil:
+    """The bilinear form at one z in units of `B J`, as a matrix, and what its eigenvectors are in units of answers."""
+
+    matrix: np.ndarray
+    basis: np.ndarray
+
+    def space(self, value: float, size: int) -> np.ndarray:
+        """Directions `(p, size)` of answers that only the head with that eigenvalue moves."""
+        return self.basis @ svd(self.matrix - value * np.eye(len(self.matrix)))[2][-size:].T
+
+
+def read_pencil(
+    oracle: Oracle, at: Reference, view: View, total: Total, size: float, rng: np.random.Generator
+) -> Pencil:
+    """Eight answers for each dimension."""
+    d, q, B = oracle.dim, at.token, total.B
+    length = size * oracle.roundoff**0.25
+    frame, z = length * np.sqrt(d) * random_rotation(d, rng), length * rng.standard_normal(d)
+
+    def form(Z: np.ndarray) -> np.ndarray:
+        both = np.concatenate([Z, -Z])
+        left = np.asarray(oracle(with_copies(q, both[:, None], 1))) - single(oracle, q + both @ B / 2)
+        return left[: len(Z)] + left[len(Z) :]
+
+    bilinear = np.linalg.solve(frame, form(z + frame) - form(z - frame)) / length
+    left, s, right = svd(view.seen(B))
+    rank = int(np.sum(s > s[0] * max(d, len(s)) * oracle.roundoff))
+    left, s, right = left[:, :rank], s[:rank], right[:rank]
+    return Pencil((left.T @ (bilinear @ view.looks) @ right.T) / s[:, None], right.T)

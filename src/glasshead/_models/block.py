@@ -1,0 +1,196 @@
+"""`gh.Block`: several heads with a residual connection, in front of whatever a Transformer block puts behind them.
+
+The heads and the last token q add up to `u = q + sum_hi a_hi x_i P_h + c`, and the box answers `F(u)`. One token alone
+has `u = x S + c` with `S = I + sum_h P_h`, so every sequence is answered like the single token `x* = q + sum_hi a_hi
+(x_i - q) P_h S^-1`: to predict an answer, a block asks its box that token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import erf  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+from .._types import ArrayLike, Float
+from .._validate import as_real, check_shape
+from .attention import Attention, Scoring
+from .export import Exported, Scored
+from .front_head import Norm
+from .multi_head import MultiHead
+
+RESIDUAL_MAPS = ("assumed identity", "none", "unknown")
+
+
+class Block(Exported):
+    """Heads with value-output maps `v (d, d)`, a residual connection around them, and behind both whatever the box
+    does.
+
+    >>> import glasshead as gh
+    >>> block = gh.Block.random(8, heads=2, seed=1)
+    >>> token = block.single_token([[1.0] * 8, [0.5] * 8])
+    >>> bool(abs(block([[1.0] * 8, [0.5] * 8]) - block.behind(token[None, None])[0]).max() < 1e-12), block.asked
+    (True, 1)
+
+    `behind` asks the box: a sequence is answered like one token, `single_token(X)`, and the box is asked about that
+    one; `asked` counts them. Without `behind` a block can attend but not answer, and that is how it is saved, unless
+    `Block.random` made it.
+
+    `residual_map` says what is known of the residual connection: "assumed identity" (then the value maps are
+    identified), "none" (there is no such connection) or "unknown"; in the last two cases the value maps are known up to
+    one invertible map, and are those that single tokens see. `norms` are normalisations that were recognised, and
+    `free (f, d)` the directions of u that no answer sees: value maps are what is left of them without these.
+    """
+
+    family = "block"
+
+    def __init__(
+        self,
+        heads: Iterable[Any],
+        *,
+        residual_map: str = "assumed identity",
+        norms: Sequence[Norm] = (),
+        rotary: None = None,
+        free: ArrayLike | None = None,
+        behind: Any = None,
+    ) -> None:
+        self._sum = MultiHead(heads)
+        d = self._sum.dim
+        check_shape(self._sum.v.shape[1:] == (d, d), f"value-output maps v of shape ({d}, {d})", self._sum.v.shape[1:])
+        if residual_map not in RESIDUAL_MAPS:
+            raise ValueError(f"expected residual_map to be one of {RESIDUAL_MAPS}, got {residual_map!r}")
+        if behind is not None and not callable(behind):
+            raise TypeError(f"expected behind to be a callable that asks the box, got {type(behind).__name__}")
+        self.residual_map, self.norms, self.behind, self.asked = residual_map, tuple(norms), behind, 0
+        self.rotary = rotary  # positions that turn queries and keys: none yet
+        self.free: np.ndarray = np.zeros((0, d)) if free is None else as_real(free, "free")
+        check_shape(self.free.ndim == 2 and self.free.shape[1] == d, f"free directions (f, {d})", self.free.shape)
+
+    @classmethod
+    def random(cls, dim: int, heads: int, rank: int | None = None, seed: int = 0) -> Block:
+        """Gaussian heads of rank `dim // heads` unless told, and behind them a GELU network with a LayerNorm before and
+        after it, as in BERT."""
+        rng = np.random.default_rng(seed)
+        r = max(1, dim // heads) if rank is None else rank
+        made = [random_head(dim, r, heads, rng) for _ in range(heads)]
+        block = cls(made, norms=(Norm("layer", 1e-5, "behind"),), free=np.full((1, dim), 1 / np.sqrt(dim)))
+        block.behind = Feedforward.random(np.eye(dim) + block._sum.v.sum(axis=0), rng)
+        return block
+
+    @property
+    def heads(self) -> tuple[Attention, ...]:
+        return self._sum.heads
+
+    @property
+    def dim(self) -> int:
+        return self._sum.dim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._sum.dtype
+
+    @property
+    def has_key_bias(self) -> bool:
+        return self._sum.has_key_bias
+
+    def single_token(self, X: ArrayLike) -> np.ndarray:
+        """The token that is answered like the sequence X `(N, d)`, or one for each of a batch `(B, N, d)`."""
+        batch, single = self.heads[0].batched(X)
+        last = batch[:, -1]
+        moved = np.asarray(self._sum(batch)) - last @ self._sum.v.sum(axis=0)
+        if self.residual_map == RESIDUAL_MAPS[0]:
+            moved = np.linalg.solve((np.eye(self.dim) + self._sum.v.sum(axis=0)).T, moved.T).T
+        return (last + moved)[0] if single else last + moved
+
+    def __call__(self, X: ArrayLike) -> np.ndarray:
+        if self.behind is None:
+            raise ValueError(
+                "expected a block with behind=, which asks the box: what lies behind these heads is not known; "
+                "set block.behind = f"
+            )
+        tokens = self.single_token(X)
+        batch = np.atleast_2d(tokens)
+        self.asked += len(batch)
+        answers: np.ndarray = np.asarray(self.behind(batch[:, None]))
+        return answers if tokens.ndim == 2 else answers[0]
+
+    def with_scores(self, *scoring: Scoring) -> Block:
+        """This block with another W and key bias for each head, in front of the same box."""
+        heads = self._sum.with_scores(*scoring).heads
+        return Block(heads, residual_map=self.residual_map, norms=self.norms, free=self.free, behind=self.behind)
+
+    def factor(self, rank: int | None = None) -> tuple[Float[np.ndarray, "H r d"], Float[np.ndarray, "H r d"]]:
+        """`Q, K (H, rank, d)` with `K_h^T Q_h = W_h` for every head h, as `gh.MultiHead.factor`."""
+        return self._sum.factor(rank)
+
+    def numpy(self) -> Block:
+        return self
+
+    def _layer(self) -> tuple[Sequence[Scored], ArrayLike | None]:
+        return self.heads, None
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        named = {name: tensor for name, tensor in self._sum.tensors().items() if name != "bias"}
+        named |= {"free": self.free, "residual_map": np.array(float(RESIDUAL_MAPS.index(self.residual_map)))}
+        named |= {f"norms.{i}.{norm.kind}.{norm.place}": np.array(norm.eps or 0.0) for i, norm in enumerate(self.norms)}
+        behind = self.behind.tensors() if isinstance(self.behind, Feedforward) else {}
+        return named | {f"behind.{name}": tensor for name, tensor in behind.items()}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Block:
+        heads = {name: tensor for name, tensor in tensors.items() if name.startswith("heads.")}
+        dim = tensors["free"].shape[-1]
+        index = as_real(tensors["residual_map"], "residual_map")
+        check_shape(index.shape == () and index in range(len(RESIDUAL_MAPS)), "one of the residual maps", index.shape)
+        norms = [(name.split("."), float(eps)) for name, eps in sorted(tensors.items()) if name.startswith("norms.")]
+        inside = {name.removeprefix("behind."): x for name, x in tensors.items() if name.startswith("behind.")}
+        return cls(
+            MultiHead.from_tensors(heads | {"bias": np.zeros(dim)}).heads,
+            residual_map=RESIDUAL_MAPS[int(index)],
+            norms=[Norm(kind, eps or None, place) for (_, _, kind, place), eps in norms],
+            free=tensors["free"],
+            behind=Feedforward(**inside) if inside else None,
+        )
+
+    def __repr__(self) -> str:
+        norms = "".join(f", {norm.kind} norm {norm.place}" for norm in self.norms)
+        behind = "" if self.behind is not None else ", nothing behind"
+        return f"Block(dim={self.dim}, heads={len(self.heads)}, residual_map={self.residual_map!r}{norms}{behind})"
+
+
+def random_head(dim: int, rank: int, heads: int, rng: np.random.Generator) -> Attention:
+    """Scores of the order of one for tokens with entries of that order, and values that all heads together make so."""
+    Q, K, V, O = (rng.standard_normal((rank, dim)) / np.sqrt(dim) for _ in range(4))  # noqa: E741 (its name everywhere)
+    key_bias = K.T @ rng.standard_normal(rank) / np.sqrt(rank)
+    v = V.T @ O
+    return Attention(K.T @ Q / np.sqrt(rank) * np.sqrt(dim) / np.sqrt(rank), v, key_bias=0.3 * key_bias)
+
+
+@dataclass(frozen=True, eq=False)
+class Feedforward:
+    """What stands behind the heads of a random block, asked about single tokens: `norm(y + gelu(y A + a) C)` with `y =
+    norm(x S + c)`, where norm is LayerNorm with eps 1e-5."""
+
+    S: Float[np.ndarray, "d d"]
+    c: Float[np.ndarray, " d"]
+    A: Float[np.ndarray, "d m"]
+    a: Float[np.ndarray, " m"]
+    C: Float[np.ndarray, "m d"]
+
+    @classmethod
+    def random(cls, S: np.ndarray, rng: np.random.Generator) -> Feedforward:
+        """Four times as wide as tokens are long."""
+        d, m = len(S), 4 * len(S)
+        A, C = rng.standard_normal((d, m)) / np.sqrt(d), 0.5 * rng.standard_normal((m, d)) / np.sqrt(m)
+        return cls(S, 0.1 * rng.standard_normal(d), A, 0.1 * rng.standard_normal(m), C)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        norm = Norm("layer", 1e-5)
+        y = norm(X[:, -1] @ self.S + self.c)
+        z = y @ self.A + self.a
+        return norm(y + z * (1 + erf(z / np.sqrt(2))) / 2 @ self.C)
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        return {"S": self.S, "c": self.c, "A": self.A, "a": self.a, "C": self.C}

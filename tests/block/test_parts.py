@@ -1,0 +1,74 @@
+"""The parts of the way to a block, alone."""
+
+import numpy as np
+
+import glasshead as gh
+from glasshead._learners.block.geometry import read_reference, read_total, seen_rank
+from glasshead._learners.block.spaces import bunches
+from glasshead._oracles import find_alike, read_slope
+
+from .boxes import Box
+
+ROUNDING = 2.0**-53
+
+
+def test_slopes_are_exact_to_the_sixth_order():
+    A = np.random.default_rng(0).standard_normal((4, 3))
+    found = read_slope(lambda Z: np.sin(Z @ A + 1), 4, 5e-3, ROUNDING)
+    np.testing.assert_allclose(found, A * np.cos(1.0), rtol=1e-11)
+
+
+def test_kinks_nearby_do_not_spoil_a_slope():
+    rng = np.random.default_rng(1)
+    A, b, C = rng.standard_normal((6, 400)), rng.standard_normal(400), rng.standard_normal((400, 5)) / 20
+    found = read_slope(lambda Z: np.maximum(Z @ A + b, 0) @ C, 6, 5e-3, ROUNDING)
+    np.testing.assert_allclose(found, A @ ((b > 0)[:, None] * C), rtol=1e-8, atol=1e-8)
+
+
+def test_tokens_that_are_answered_alike_are_found():
+    rng = np.random.default_rng(2)
+    A, x = rng.standard_normal((5, 5)) / 2, 0.3 * rng.standard_normal((7, 5))
+
+    def answer(tokens):
+        return tokens + np.tanh(tokens @ A)
+
+    inverse = np.linalg.inv(np.eye(5) + A)
+    found, left = find_alike(lambda c, which: (answer(x)[which] - answer(c)) @ inverse, np.zeros((7, 5)), 1e-15, 1e-12)
+    np.testing.assert_allclose(found, x, atol=1e-12)
+    assert left.max() < 1e-12
+
+
+def test_the_sum_of_all_maps_is_known_up_to_what_no_answer_sees():
+    box = Box(24, (8, 8, 8), 2)
+    rng = np.random.default_rng(3)
+    references = [read_reference(box.oracle, token, 1.0) for token in rng.standard_normal((2, 24))]
+    total = read_total(box.oracle, references, 1.0)
+    S = np.eye(24) + sum(box.P)
+    unseen = np.ones(24) @ np.linalg.inv(S)
+    unseen /= np.linalg.norm(unseen)
+    assert total.unseen.shape == (24, 1)
+    assert abs(abs(total.unseen[:, 0] @ unseen) - 1) < 1e-14
+    B = sum(box.P) @ np.linalg.inv(S)
+    keep = np.eye(24) - np.outer(unseen, unseen)
+    assert np.linalg.norm(total.B - B @ keep) < 1e-10 * np.linalg.norm(B)
+    assert [len(at.within(total.outputs).blind) for at in references] == [1, 1]
+
+
+def test_ranks_end_at_a_gap():
+    assert seen_rank(np.array([1.0, 0.1, 1e-2, 1e-9, 1e-10])) == 3
+    assert seen_rank(np.array([1.0, 0.1, 1e-2])) == 3
+
+
+def test_bunches_that_add_up_are_heads():
+    rng = np.random.default_rng(0)
+    values = np.concatenate([np.repeat([0.3, -0.8, 1.1], [4, 5, 6]), rng.uniform(2, 9, 3)])
+    ways = bunches(values + 1e-9 * rng.standard_normal(18), 0, 0)
+    assert (ways[0].ranks, ways[0].lost) == ((6, 5, 7), 0)
+    assert not bunches(rng.standard_normal(18), 0, 0) or bunches(rng.standard_normal(18), 0, 0)[0].sizes[0] < 4
+
+
+def test_one_token_reaches_every_sequence():
+    block = gh.Block.random(12, heads=2, seed=3)
+    X = np.random.default_rng(0).standard_normal((4, 6, 12))
+    token = block.single_token(X)
+    np.testing.assert_allclose(block(token[:, None]), block(X), atol=1e-12)

@@ -1,0 +1,70 @@
+"""Boxes beside the family of blocks, which must be refused, with a reason."""
+
+import numpy as np
+import pytest
+
+import glasshead as gh
+
+from .boxes import NEIGHBOURS, Box, torch_layer
+
+
+@pytest.mark.parametrize("neighbour", NEIGHBOURS)
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_neighbours_are_refused(neighbour, norm):
+    for family in ("block", "auto"):
+        with pytest.raises((gh.TargetMismatch, gh.NotConverged)) as refused:
+            gh.recover(neighbour(24, (8, 8, 8), 1, first=norm, last=norm).oracle, family=family)
+        assert "inside glasshead failed" not in str(refused.value)
+
+
+def test_positions_dropout_and_order_are_named():
+    said = {}
+    for neighbour in NEIGHBOURS:
+        try:
+            gh.recover(neighbour(24, (8, 8, 8), 1).oracle, family="block")
+        except gh.GlassheadError as refused:
+            said[neighbour.__name__] = str(refused)
+    assert "the order of the other tokens" in said["Positions"]
+    assert "the same query gets the same answer" in said["Dropout"]
+    assert "every token twice" in said["Sink"]
+    assert "every token twice" in said["Sigmoid"]
+
+
+def test_too_few_outputs_say_how_many_it_takes():
+    with pytest.raises(gh.NotConverged, match="outputs"):
+        gh.recover(Box(24, (8, 8, 8), 1, outputs=6).oracle, family="block")
+    with pytest.raises(gh.TargetMismatch) as refused:
+        gh.recover(gh.ValueOracle(lambda X: Box(24, (8, 8, 8), 1)(X)[:, 0], 24))
+    assert any("all of its outputs" in note for note in refused.value.__notes__)
+
+
+def test_value_maps_of_small_rank_are_refused_with_that_sentence():
+    with pytest.raises(gh.NotConverged, match="of rank 5 at least"):
+        gh.recover(Box(24, (2,) * 12, 1).oracle, family="block")
+
+
+def test_a_promise_is_not_enough():
+    with pytest.raises(gh.AccuracyUnreachable, match="all their digits"):
+        gh.recover(gh.ValueOracle(Box(16, (8, 8), 1), 16, rtol=1e-6), family="block")
+
+
+def test_single_precision_is_refused_with_the_digits_that_are_missing():
+    _, oracle, _ = torch_layer(32, 2, 64, seed=3, dtype="float32")
+    with pytest.raises(gh.AccuracyUnreachable, match="7 digits"):
+        gh.recover(oracle, family="block")
+
+
+def test_yes_and_no_are_no_answers_for_a_block():
+    with pytest.raises(ValueError, match="all its outputs"):
+        gh.recover(gh.SignOracle(lambda X: X[:, 0, 0] > 0, 4), family="block")
+    with pytest.raises(ValueError, match="residual_map"):
+        gh.recover(Box(16, (8, 8), 1).oracle, family="block", residual_map="diagonal")
+
+
+def test_a_block_has_square_value_maps():
+    with pytest.raises(ValueError, match="value-output maps"):
+        gh.Block([gh.Attention(np.eye(3), np.ones((3, 2)))])
+    with pytest.raises(ValueError, match="residual_map"):
+        gh.Block([gh.Attention(np.eye(3), np.eye(3))], residual_map="maybe")
+    with pytest.raises(TypeError, match="behind"):
+        gh.Block([gh.Attention(np.eye(3), np.eye(3))], behind=3)
