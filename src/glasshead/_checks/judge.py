@@ -40,7 +40,7 @@ from .ordinary import (
     read_groups,
     with_doubts,
 )
-from .signs import beside_the_plane
+from .signs import beside_changes
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
@@ -64,11 +64,12 @@ def check_everywhere(
     refuse_unbounded(oracle, learned, held)
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
-        X = [x for kind in kinds for x in kind.X if len(x) > 1]
-        alone = [x for kind in kinds for x in kind.X if len(x) == 1]
-        if learned.one_head and (broken := check_plane(oracle, learned, alone)) is not None:
+        names = (SUITED, SINGLES) if learned.one_head else ()
+        broken = check_changes(oracle, learned, [x for kind in kinds if kind.name in names for x in kind.X], rng)
+        if broken is not None:
             return learned, replace(held, evidence=broken)
-        return learned, check_signs_everywhere(oracle, learned, held, X, rng)
+        others = [x for kind in kinds if kind.name not in names for x in kind.X]
+        return learned, check_signs_everywhere(oracle, learned, held, others, rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
     if learned.one_head and (broken := check_odds(oracle, learned, rng)) is not None:
         return learned, replace(held, evidence=broken)
@@ -79,7 +80,9 @@ def check_everywhere(
         if found is not learned:
             learned, groups = found, with_doubts(groups, found, held, rng)
     elif learned.bound is not None:
-        learned = with_bounds_behind(learned, groups)
+        seen = with_bounds_behind(learned, groups)
+        groups = with_doubts(groups, seen, held, rng)
+        learned = max(learned, seen, key=lambda each: each.bound)
         refuse_unbounded(oracle, learned, held)
     compared = [group.compared for group in groups]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
@@ -193,16 +196,18 @@ def with_true_bounds(oracle: Oracle, learned: Learned, groups: list[Answered]) -
 
 
 def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
-    """The same for a head behind whose scores a network stays unknown: answers there are off by far less than bounds
-    leave open, unless the box computes less accurately than its answers look."""
+    """A head with an unknown network behind it, with bounds as wide as answers to suited tokens show them to be: far
+    smaller ones, unless the box computes less accurately than its answers look."""
     suited = [group for group in groups if group.kind.name == SUITED]
-    off = max((float(np.median(group.off / group.expected)) for group in suited), default=0.0)
-    return learned.with_bounds_times(WIDENED * SLOPE * off) if WIDENED * SLOPE * off > 1 else learned
+    off = [float(np.median(group.off / group.expected)) for group in suited]
+    return learned.with_bounds_times(WIDENED * SLOPE * off[0]) if off else learned
 
 
-def check_plane(oracle: Oracle, learned: Any, alone: list[np.ndarray]) -> Evidence | None:
-    """What single tokens next to the plane where answers change say against it, if anything does."""
-    X = beside_the_plane(oracle, learned, alone)
+def check_changes(oracle: Oracle, learned: Any, near: list[np.ndarray], rng: np.random.Generator) -> Evidence | None:
+    """What sequences next to a change of the answer say against it, if any does."""
+    X = beside_changes(oracle, learned, near, rng)
+    if not X:
+        return None
     sure = Voting(oracle) if oracle.flips > 0 else oracle
     got, want = (by_length(function, X)[:, 0] > 0 for function in (sure, learned.model))
     return Compared(X, got, want).evidence(EVERYWHERE)

@@ -54,6 +54,10 @@ class Precision:
             self._seen.update(np.unique(nonzero).tolist())
         self._bits = max(self._bits, significant_bits(nonzero))
 
+    def take_tokens(self, roundoff: float) -> None:
+        """Tokens are rounded inside the box, whatever its answers look like."""
+        self._input = max(self._input, roundoff)
+
     @property
     def known(self) -> bool:
         """Whether more answers could hardly show another format."""
@@ -108,6 +112,9 @@ class BoxOracle(Oracle):
     @property
     def format_known(self) -> bool:
         return self._precision.known
+
+    def rounds_tokens(self, roundoff: float) -> None:
+        self._precision.take_tokens(roundoff)
 
     def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
         """The answers to `X` as this oracle hands them on, or an `OracleError`."""

@@ -204,6 +204,8 @@ def read_values_again(
     """The values, read again at one query token, where that worked."""
     box.oracle.stage = "reading v again"
     token = float(np.median([meter.kappa * np.sqrt(meter.dim) for meter in meters]))
+    if not np.isfinite(token):
+        return space.values
     saturated = Saturated(box, token * random_unit(box.dim, rng))
     keys = np.array([read_key(meter, saturated.q) for meter in meters])
     if not np.isfinite(keys).all():  # a logit that saturated: the scale of that head is not right for this token
