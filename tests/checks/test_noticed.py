@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import chi2
 
 import glasshead as gh
-from glasshead._checks import family_laws, laws, noise
+from glasshead._checks import family_laws, laws, noise, odds
 from glasshead._checks.laws import LAWS, Asked, Claim, Slack, refuse_broken
 from glasshead._checks.noise import Noise, Unpromised
-from glasshead._errors import ANY_ORDER, ASKED_AGAIN, ONE_TOKEN, STRAIGHT_RAYS, TWO_COPIES
+from glasshead._errors import ANY_ORDER, ASKED_AGAIN, ONE_TOKEN, STRAIGHT_RAYS, TWO_COPIES, Evidence
 from glasshead._meters import ValueMeter, Values, orthonormal_frame
 from tests.meters.promises import Promising
 
@@ -342,7 +342,7 @@ def test_answers_that_drift_are_no_noise():
 
 
 def mismatch():
-    return gh.TargetMismatch("no", laws.Evidence("a law", np.ones((1, D)), "this", "that"))
+    return gh.TargetMismatch("no", Evidence("a law", np.ones((1, D)), "this", "that"))
 
 
 def advised(f, **promise):
@@ -460,9 +460,9 @@ def mixing(roundoff=2.0**-53, key_bias=None):
 def mixture(third, width=0.0, roundoff=2.0**-53, sizes=(0.5, 0.25)):
     """Logits of two keys and of their mixture, each known within a width."""
     keys = np.eye(D)[:3].copy()
-    share = laws.mix_third_key(keys)
+    share = odds.mix_third_key(keys)
     s = np.array([*sizes, share * sum(sizes) + third])
-    laws.check_mixture(mixing(roundoff), np.zeros(D), keys, share, (s, s - width, s + width))
+    odds.check_mixture(mixing(roundoff), np.zeros(D), keys, share, (s, s - width, s + width))
     return share, keys
 
 
@@ -497,11 +497,11 @@ def test_rounding_inside_the_box_excuses_a_mixture():
     u = 2.0**-24
     keys = 2 * np.eye(D)[:3]
     s = np.array([0.5, 0.25, 0.0])
-    level = laws.mixture_rounding(mixing(u), np.full(D, 1.5), keys, s)
+    level = odds.mixture_rounding(mixing(u), np.full(D, 1.5), keys, s)
     assert level == pytest.approx(4 * 8 * u * (2.0 + 3.0) * (100 * 2 * 0.5 / 2.0))
-    biased = laws.mixture_rounding(mixing(u, np.full(D, 10.0)), np.full(D, 1.5), keys, s)
+    biased = odds.mixture_rounding(mixing(u, np.full(D, 10.0)), np.full(D, 1.5), keys, s)
     assert biased == pytest.approx(4 * 8 * u * 5.0 * (50.0 + 20.0))
-    plain = laws.mixture_rounding(mixing(u), np.zeros(D), np.eye(D)[:3], np.array([0.5, 0.25]))
+    plain = odds.mixture_rounding(mixing(u), np.zeros(D), np.eye(D)[:3], np.array([0.5, 0.25]))
     mixture(0.99e-4 + 0.99 * (1 + np.sqrt(2)) * plain, roundoff=u)
     with pytest.raises(gh.TargetMismatch):
         mixture(1.01e-4 + 1.01 * (1 + np.sqrt(2)) * plain, roundoff=u)

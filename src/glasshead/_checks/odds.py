@@ -21,7 +21,7 @@ from .._types import Float
 from .held_out import Compared
 from .ordinary import ROUNDED, by_length, gaussian_sequences, levered
 
-COPIES = 8
+ODDS_COPIES = 8
 PROBES = 2  # pairs of a key and a last token: at one of them two heads may happen to agree
 ODDS_QUERIES = 4 * PROBES
 ROUNDED_SCORES = 2.0  # times sqrt(d) roundings: sums of d products in another order, for sequences of other lengths
@@ -32,14 +32,14 @@ def check_odds(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> Ev
     sizes = np.resize(learned.suits(oracle.reach), PROBES)
     lever, _ = learned.levers(oracle)
     pairs = [levered(oracle, x, lever) for x in gaussian_sequences(oracle, (2,) * PROBES, sizes, rng)]
-    copied = [np.concatenate([np.repeat(x[:1], COPIES, axis=0), x[1:]]) for x in pairs]
+    copied = [np.concatenate([np.repeat(x[:1], ODDS_COPIES, axis=0), x[1:]]) for x in pairs]
     asked = [*copied, *pairs, *(x[:1] for x in pairs), *(x[1:] for x in pairs)]
     many, one, key, last = by_length(oracle, asked).reshape(4, PROBES, -1)
     swing = key - last
     lengths = np.maximum(np.sum(swing**2, axis=1), np.finfo(float).tiny)
     p = np.clip(np.sum((one - last) * swing, axis=1) / lengths, 0.0, 1.0)
-    want = last + swing * (COPIES * p / (1 + (COPIES - 1) * p))[:, None]
-    steep = COPIES / (1 + (COPIES - 1) * p) ** 2 * np.sqrt(swing.shape[1])
+    want = last + swing * (ODDS_COPIES * p / (1 + (ODDS_COPIES - 1) * p))[:, None]
+    steep = ODDS_COPIES / (1 + (ODDS_COPIES - 1) * p) ** 2 * np.sqrt(swing.shape[1])
     model: Any = learned.model  # one head, or a sum of one
     v, bias = float(np.linalg.norm(model.heads[0].v)), float(np.abs(model.bias).max())
     size = np.array([float(np.linalg.norm(x, axis=1).max()) * v + bias for x in pairs])
