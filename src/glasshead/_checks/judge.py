@@ -120,8 +120,8 @@ def with_sequences(held: HeldOut, allowed: np.ndarray, residual: float) -> HeldO
 
 
 def refuse_unbounded(oracle: Oracle, learned: Learned, held: HeldOut) -> None:
-    """Refuses what knows nothing: a bound that is no smaller than W, or than a tenth of it behind an unknown network; for W = 0, one that would not notice a W that
-    moves scores of ordinary tokens by one."""
+    """Refuses what knows nothing: a bound that is no smaller than W, or than a tenth of it behind an unknown network;
+    for W = 0, one that would not notice a W that moves scores of ordinary tokens by one."""
     if learned.bound is None:
         return
     W = float(np.linalg.norm(learned.model.W))  # what has a bound has a W
