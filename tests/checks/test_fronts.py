@@ -8,6 +8,7 @@ import pytest
 import glasshead as gh
 from glasshead._checks import front
 from glasshead._learned.kinds import LearnedFront
+from glasshead._meters import Crossings, Place
 from tests.meters.promises import Promising
 
 D = 4
@@ -210,3 +211,73 @@ def test_where_an_answer_changes_between_two_sequences():
     _, _, share = front.find_change(plain, no, yes)
     assert share == pytest.approx(0.3, abs=2.0**-35)
     assert plain.queries == 36
+
+
+class Sides:
+    """A head before a plane: yes where the attention output lies beyond it."""
+
+    def __init__(self, weights=W, at=1.0):
+        self.weights, self.at = weights, at
+
+    def __call__(self, X):
+        return attended(np.asarray(X), self.weights, 0.0)[:, 0] > self.at
+
+
+def sides(truth=None, found=W, bits=30, score_error=1e-7, **given):
+    truth = truth or Sides()
+    plain = Promising(D, truth, answers="sign", roundoff=2.0**-53, **given)
+    ruler = Crossings(plain, np.eye(D)[0], 1.0, bits, np.random.default_rng(0))
+    model = gh.FrontHead(found, behind=truth)
+    known = {"bound": 1e-6, "bound_key_bias": 1e-6, "noise": 0.0, "scale": 1.0, "score_error": score_error}
+    head = LearnedFront(model=model, rank=D, confidence=0.99, **known)
+    return front.check_held_out_front_signs(ruler, head, Place(np.zeros(D), 0.5, 0.2)), plain
+
+
+def test_changes_of_the_answer_are_those_of_shorter_sequences():
+    check, plain = sides()
+    assert check.evidence is None
+    assert 4 <= check.compared <= 7
+    assert check.residual == 0.0
+    assert {X.shape[1] for X in plain.asked if len(X) == 16} == set(range(2, 9))
+
+
+@pytest.mark.parametrize(("off", "ok"), [(1e-7, True), (1e-2, False)])
+def test_a_head_that_changes_elsewhere_is_noticed(off, ok):
+    wrong = W + off * np.random.default_rng(1).standard_normal((D, D))
+    check, _ = sides(found=wrong)
+    assert (check.evidence is None) == ok
+    assert (check.residual > 0) == (not ok)
+    vague, _ = sides(found=wrong, score_error=0.05)
+    assert vague.evidence is None  # within four times what is known
+
+
+def test_how_near_to_a_change_is_asked():
+    """A millionth of the way, or what bounds and rounding allow."""
+    for error, at in ((0.0, 1e-6), (1e-3, 4e-3), (1.0, 0.25)):
+        assert f"to {at:.1e}" in sides(score_error=error)[0].words
+    faint, _ = sides(Sides(1e-5 * W), 1e-5 * W, score_error=0.0)
+    score = 0.5 * 1e-5 * np.linalg.norm(W) / D
+    assert f"to {1e-3 * score:.1e}" in faint.words
+
+
+def test_where_all_answers_are_alike_nothing_is_compared():
+    for at in (-1e9, 1e9):
+        check, _ = sides(Sides(at=at))
+        assert (check.residual, check.evidence, check.compared) == (None, None, 0)
+
+
+def test_sequences_around_a_change_can_be_sent():
+    ruler = Crossings(
+        Promising(D, Sides(), answers="sign", max_norm=2.0), np.eye(D)[0], 1.0, 20, np.random.default_rng(0)
+    )
+    X = front.around_the_change(ruler, Place(np.zeros(D), 0.5, 0.2), 5)
+    assert X.shape == (16, 5, D)
+    norms = np.linalg.norm(X, axis=2)
+    assert norms.max() == pytest.approx(ruler.oracle.reach)
+    np.testing.assert_allclose(norms[:, -1], 0.5)
+    ruler.oracle.max_norm = None
+    X = front.around_the_change(ruler, Place(np.zeros(D), 0.5, 0.2), 5)
+    ahead = X[:, :-1, 0].mean(axis=1)
+    assert -0.6 < ahead.min() < 1
+    assert 2.5 < ahead.max() <= 4.5
+    assert np.abs(X[:, :-1, 1:]).max() <= 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import resource
@@ -76,6 +77,8 @@ class Loop:
         if session.testsfailed:
             raise RuntimeError(f"{session.testsfailed} errors while tests were collected")
         items = {item.nodeid: item for item in session.items}
+        gc.collect()
+        gc.freeze()  # forks share what is there, and would copy all of it to look for garbage
         for job in self.jobs:
             self.done(job, tried(job, [items[test] for test in job.tests if test in items]))
         return True

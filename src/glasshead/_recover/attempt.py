@@ -57,7 +57,7 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
             if isinstance(error, TargetMismatch):
                 first, opening = first or error, replace(opening, known=error.known)
             before = error
-            hidden = isinstance(error, NotIdentifiable) and not isinstance(error, Flat)
+            hidden = isinstance(error, NotIdentifiable) and not isinstance(error, Flat) and family != "block"
             guess = NO_GUESS if hidden else guess.without(family)
             if not guess.families:
                 guess = find_next(oracle, Failure(family, error, any_rank=wanted.rank is None), opening, wanted.seed)
