@@ -17,12 +17,13 @@ from ._errors import (
     ASKED_AGAIN,
     ONE_TOKEN,
     ONE_TOKEN_LAYER,
+    SHORTER_KEY,
     STRAIGHT_RAYS,
     AccuracyUnreachable,
     GlassheadError,
     NotIdentifiable,
 )
-from ._oracles import DOUBLE, Opening, Oracle, law_token
+from ._oracles import DOUBLE, SINGLE, Opening, Oracle, law_token
 
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
 # in the laws that its learner checks.
@@ -34,6 +35,7 @@ ROUGH = 0.1  # of the change over a step: answers that rough nearby are noise, w
 LENGTHS = 2.0**-7, 2.0**-14  # of tokens whose copies are compared; one copy and two, at length 1, are a law of one head
 COPIES_ALIKE = 1e-6  # of the size of answers, as for the laws
 OUTGROWN = 1.0, 2.0**-10, 2.0**-5, 2.0**5, 2.0**10, 2.0**15, 2.0**20  # lengths at which two tokens may show more
+FAR = 2.0**5, 2.0**20  # lengths at which a network that is flat around zero may not be
 LOUDER = 4.0  # times the answers to single tokens, which one head never exceeds
 SURE = 64.0  # times the error of an answer
 TYPICAL_TOKENS = 8  # single tokens whose answers say how large one typically is
@@ -102,6 +104,22 @@ def find_block(oracle: Oracle, rng: np.random.Generator) -> Guess:
     return BLOCK if enough_outputs(oracle, outputs) else NO_GUESS
 
 
+UNSEEN, SHOWS = 2.0**-30, 2.0**-20  # changes of a token that float32 cannot tell from none, and that it can
+
+
+def find_rounded_tokens(oracle: Oracle) -> bool:
+    """Whether the box rounds its tokens to float32 although its answers have the digits of float64, as behind a
+    read-out in float64: then it computes with fewer digits than it shows. Three queries; the box takes note."""
+    if oracle.answers != "value" or not oracle.exact or oracle.roundoff > DOUBLE:
+        return False
+    token = (law_token(oracle, np.random.default_rng(0)) / 2).astype(np.float32).astype(np.float64)
+    one, alike, apart = oracle(np.stack([token, token * (1 + UNSEEN), token * (1 + SHOWS)])[:, None])
+    rounded = np.array_equal(one, alike) and not np.array_equal(one, apart)
+    if rounded:
+        oracle.box.rounds_tokens(SINGLE)
+    return rounded
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why a family did not explain the box; `any_rank` unless the caller named one."""
@@ -125,6 +143,11 @@ class Failure:
         """Whether one head is excluded, and several are not. A head of a given rank may just have a higher one, unless
         the law it broke is one in which the rank plays no role."""
         return bool(self.law) and self.law not in ALL_HEADS and (self.any_rank or self.law in ANY_RANK)
+
+    @property
+    def may_have_front(self) -> bool:
+        """Whether something may stand around one head. Attention that is all or nothing at any length is none."""
+        return self.not_one and self.any_rank and self.law != SHORTER_KEY
 
 
 @dataclass(frozen=True)
@@ -183,15 +206,35 @@ def read_typical(oracle: Oracle, length: float, rng: np.random.Generator) -> flo
     return float(np.abs(oracle(tokens[:, None])).max())
 
 
+def find_front(oracle: Oracle, rng: np.random.Generator) -> Guess:
+    """One head with something around it, for what is no sum of heads: a residual connection leaves single tokens as
+    affine as a head does, and its learner begins with the laws that such boxes obey."""
+    return LAST_RESORT if oracle.dim > 1 else NO_GUESS
+
+
+def find_elsewhere(oracle: Oracle, rng: np.random.Generator) -> Guess:
+    """A network behind the head, if single tokens that are long enough are answered otherwise than all others."""
+    lengths = [length for length in FAR if length * min(1.0, oracle.reach) <= oracle.reach]
+    if not oracle.exact or not lengths:
+        return NO_GUESS
+    rays = oracle(np.array([*lengths, *np.negative(lengths)])[:, None, None] * law_token(oracle, rng))
+    moved = float(np.ptp(rays, axis=0).max()) > SURE * oracle.roundoff * float(np.abs(rays).max())
+    return Guess(("transformer", "any-network"), "only long tokens are answered differently") if moved else NO_GUESS
+
+
+LAST_RESORT = Guess(("any-network",), "no sum of heads explains it")
 SEVERAL = Guess(("multi-head",), "one head does not explain it")
 BLOCK = Guess(("block",), "heads alone do not explain it")
 
 RULES = (
     Rule("attention", lambda failure: failure.silent or failure.law == STRAIGHT_RAYS, find_cancelling),
+    Rule("attention", lambda failure: failure.silent, find_elsewhere),
     Rule("attention", lambda failure: failure.law == ONE_TOKEN, find_network),
     Rule("attention", lambda failure: failure.not_one, find_several),
+    Rule("attention", lambda failure: failure.may_have_front, find_front),
     Rule("multi-head", lambda failure: failure.law == ONE_TOKEN_LAYER, find_network),
     Rule("multi-head", lambda failure: bool(failure.law) and failure.law not in ALL_HEADS, find_block),
+    Rule("multi-head", lambda failure: failure.may_have_front, find_front),
     Rule("multi-head", lambda failure: failure.law == ASKED_AGAIN, lambda oracle, rng: ONE_HEAD),  # noise
 )
 

@@ -18,8 +18,8 @@ STOPS = ["053061", "2166ac", "4393c3", "92c5de", "d1e5f0", "f7f7f7", "fddbc7", "
 LEVELS = 127  # levels on either side of zero, so that zero has a colour of its own
 CELLS = 16  # up to this many rows and columns each entry is a rectangle; beyond, the panel is an embedded PNG
 DOTS = 512  # more rows or columns than this are not drawn one by one
-SIDE, GAP, MARGIN, HEAD, FOOT = 256, 44, 32, 84, 88  # pixels
-INK, FAINT = "#1f2933", "#6b7785"
+SIDE, SPACE, MARGIN, HEADER, FOOT = 256, 44, 32, 84, 88  # pixels
+INK, FAINT_INK = "#1f2933", "#6b7785"
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
 
@@ -43,8 +43,8 @@ def draw(
 
     >>> draw("W.svg", [Panel("true", W), Panel("recovered", W_hat)])  # doctest: +SKIP
     """
-    width = 2 * MARGIN + len(panels) * SIDE + (len(panels) - 1) * GAP
-    height = HEAD + SIDE + FOOT
+    width = 2 * MARGIN + len(panels) * SIDE + (len(panels) - 1) * SPACE
+    height = HEADER + SIDE + FOOT
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" font-family="{FONT}" fill="{INK}">',
@@ -52,12 +52,19 @@ def draw(
         gradient(),
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         text(MARGIN, 32, title, size=17, weight=600),
-        *(drawn(panel, MARGIN + k * (SIDE + GAP)) for k, panel in enumerate(panels)),
+        *(drawn(panel, MARGIN + k * (SIDE + SPACE)) for k, panel in enumerate(panels)),
         *(
-            text(MARGIN + (k + 1) * (SIDE + GAP) - GAP / 2, HEAD + SIDE / 2 + 8, sign, "middle", 24, FAINT)
+            text(
+                MARGIN + (k + 1) * (SIDE + SPACE) - SPACE / 2,
+                HEADER + SIDE / 2 + 8,
+                sign,
+                "middle",
+                24,
+                FAINT_INK,
+            )
             for k, sign in enumerate(signs)
         ),
-        text(MARGIN, height - 16, caption, size=12.5, fill=FAINT),
+        text(MARGIN, height - 16, caption, size=12.5, fill=FAINT_INK),
         "</svg>\n",
     ]
     path = Path(path)
@@ -73,7 +80,7 @@ def drawn(panel: Panel, x: int) -> str:
     rows, columns = values.shape
     return "\n".join(
         [
-            f'<g transform="translate({x:g} {HEAD})">',
+            f'<g transform="translate({x:g} {HEADER})">',
             text(0, -12, title, size=13.5),
             heatmap(values, panel.range, cell),
             f'<rect width="{columns * cell:g}" height="{rows * cell:g}" fill="none" stroke="#c7ccd1"/>',
@@ -109,7 +116,7 @@ def scale_bar(limit: float) -> str:
     y = SIDE + 12
     ends = (("start", 0, -limit), ("middle", SIDE / 2, 0.0), ("end", SIDE, limit))
     strip = f'<rect y="{y}" width="{SIDE}" height="8" rx="2" fill="url(#colours)"/>'
-    return strip + "".join(text(x, y + 24, short_number(value), anchor, 11.5, FAINT) for anchor, x, value in ends)
+    return strip + "".join(text(x, y + 24, short_number(value), anchor, 11.5, FAINT_INK) for anchor, x, value in ends)
 
 
 def gradient() -> str:
@@ -209,12 +216,12 @@ def chart(
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
         text(LEFT, 32, title, size=17, weight=600),
         *(level(place, low, high, height) for height in (0.0, 0.25, 0.5, 0.75, 1.0)),
-        *(text(place(at, 0.0)[0], HEIGHT - BOTTOM + 18, f"{at:g}", "middle", 11.5, FAINT) for at in ticks),
+        *(text(place(at, 0.0)[0], HEIGHT - BOTTOM + 18, f"{at:g}", "middle", 11.5, FAINT_INK) for at in ticks),
         text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM + 40, x, "middle", 12.5),
         f'<g transform="translate(20 {(TOP + HEIGHT - BOTTOM) / 2:g}) rotate(-90)">{text(0, 0, y, "middle", 12.5)}</g>',
         *(line(curve, place, colour) for curve, colour in zip(curves, COLOURS, strict=False)),
         *(legend(k, curve.name, colour) for k, (curve, colour) in enumerate(zip(curves, COLOURS, strict=False))),
-        text(LEFT, HEIGHT - 14, caption, size=12, fill=FAINT),
+        text(LEFT, HEIGHT - 14, caption, size=12, fill=FAINT_INK),
         "</svg>\n",
     ]
     path = Path(path)
@@ -225,7 +232,7 @@ def chart(
 def level(place, low: float, high: float, height: float) -> str:
     (x1, y), (x2, _) = place(low, height), place(high, height)
     rule = f'<line x1="{x1:g}" y1="{y:g}" x2="{x2:g}" y2="{y:g}" stroke="{GRID}"/>'
-    return rule + text(x1 - 8, y + 4, f"{height:g}", "end", 11.5, FAINT)
+    return rule + text(x1 - 8, y + 4, f"{height:g}", "end", 11.5, FAINT_INK)
 
 
 def line(curve: ChartCurve, place, colour: str) -> str:

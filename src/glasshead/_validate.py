@@ -52,3 +52,19 @@ def whole(value: Any, name: str, least: int | None = None) -> int:
 def check_rank(rank: Any, dim: int) -> None:
     if whole(rank, "rank", least=1) > dim:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank!r}")
+
+
+def check_callable(f: Any, argument: str = "X") -> None:
+    if not callable(f):
+        raise TypeError(f"expected a callable box, got {type(f).__name__}; wrap it as lambda {argument}: ...")
+
+
+def box_dim(f: Any, dim: Any, length: str, call: str) -> int:
+    """The `dim` that was given, or that the box `f` says; `length` is what it is, `call` how to say it."""
+    says = getattr(f, "dim", None)
+    if dim is None and says is None:
+        raise ValueError(f"expected dim=, the length of {length}: this box does not say; call {call}")
+    dim = whole(says if dim is None else dim, "dim", least=1)
+    if says is not None and says != dim:
+        raise ValueError(f"expected dim={says}, which the box itself says, got dim={dim}")
+    return dim

@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import chi2
 
 import glasshead as gh
-from glasshead._checks import family_laws, laws, noise
+from glasshead._checks import family_laws, laws, noise, odds
 from glasshead._checks.laws import LAWS, Asked, Claim, Slack, refuse_broken
 from glasshead._checks.noise import Noise, Unpromised
-from glasshead._errors import ANY_ORDER, ASKED_AGAIN, ONE_TOKEN, STRAIGHT_RAYS, TWO_COPIES
-from glasshead._meters import Values
+from glasshead._errors import ANY_ORDER, ASKED_AGAIN, ONE_TOKEN, STRAIGHT_RAYS, TWO_COPIES, Evidence
+from glasshead._meters import ValueMeter, Values, orthonormal_frame
 from tests.meters.promises import Promising
 
 D = 4
@@ -342,7 +342,7 @@ def test_answers_that_drift_are_no_noise():
 
 
 def mismatch():
-    return gh.TargetMismatch("no", laws.Evidence("a law", np.ones((1, D)), "this", "that"))
+    return gh.TargetMismatch("no", Evidence("a law", np.ones((1, D)), "this", "that"))
 
 
 def advised(f, **promise):
@@ -399,3 +399,152 @@ def test_the_noise_of_second_differences():
 @pytest.mark.parametrize(("x", "expected"), [(1.0, 1.0), (1.1, 2.0), (0.021, 0.05), (5.1e3, 1e4), (2.0, 2.0)])
 def test_round_numbers(x, expected):
     assert noise.round_number(x) == pytest.approx(expected)
+
+
+# Sizes and errors of what laws compare.
+
+
+@pytest.mark.parametrize(("off", "ok"), [(4.5e-6, True), (5.5e-6, False)])
+def test_a_layer_in_float32_may_be_off_by_64_roundings_more(off, ok):
+    layer = gh.MultiHead([gh.Attention(HEAD.W, np.eye(D))], bias=np.ones(D))
+    u = 2.0**-24
+    token = np.full(D, 0.5)
+    size = 1.0 + 0.5  # the bias, and what the largest entry of a token makes of the largest column
+    assert 1e-6 + 64 * u == pytest.approx(4.81e-6, rel=1e-2)
+
+    def f(X):
+        return layer(X) + off * size * np.all(token == X, axis=2)[:, :1] * (X.shape[1] == 2)
+
+    def check():
+        oracle = Promising(D, f, roundoff=u)
+        laws.check_layer_laws(oracle, np.eye(D), np.ones(D), token, layer(token[None]), np.random.default_rng(0))
+
+    if ok:
+        check()
+        return
+    with pytest.raises(gh.TargetMismatch):
+        check()
+
+
+@pytest.mark.parametrize(("times", "ok"), [(0.95, True), (1.1, False)])
+def test_the_error_of_a_predicted_answer_is_that_of_bias_and_v(times, ok):
+    """`sqrt(d)` errors of an entry times the length of the token, and that of the bias, beyond the promise."""
+    tau, step = 1e-3, 4.0
+    values = Values(V, 0.0, step)
+    token = np.full(D, 0.5)
+    oracle = Promising(D, None, tolerance=tau, roundoff=2.0**-53)
+    allowed = tau + values.bias_error(oracle) + 2.0 * values.entry_error(oracle) + 1e-6 * np.linalg.norm(V)
+
+    def f(X):
+        return HEAD(X) + times * allowed * (X.shape[1] <= 2)
+
+    oracle.f = f
+
+    def check():
+        return laws.check_head_laws(
+            oracle, values, token, np.asarray(f(token[None, None])[0]), np.random.default_rng(0)
+        )
+
+    if ok:
+        assert check() is None
+        return
+    with pytest.raises(gh.TargetMismatch, match="not a single attention head"):
+        check()
+
+
+def mixing(roundoff=2.0**-53, key_bias=None):
+    frame = orthonormal_frame(D, np.random.default_rng(0))
+    return ValueMeter(Promising(D, roundoff=roundoff), VALUES, frame, frame, key_bias=key_bias)
+
+
+def mixture(third, width=0.0, roundoff=2.0**-53, sizes=(0.5, 0.25)):
+    """Logits of two keys and of their mixture, each known within a width."""
+    keys = np.eye(D)[:3].copy()
+    share = odds.mix_third_key(keys)
+    s = np.array([*sizes, share * sum(sizes) + third])
+    odds.check_mixture(mixing(roundoff), np.zeros(D), keys, share, (s, s - width, s + width))
+    return share, keys
+
+
+def test_the_third_key_is_a_mixture_as_long_as_the_others():
+    share, keys = mixture(0.0)
+    assert share == pytest.approx(np.sqrt(0.5))
+    np.testing.assert_allclose(keys[2], share * (keys[0] + keys[1]))
+    assert np.linalg.norm(keys[2]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize(
+    ("off", "width", "sizes", "ok"),
+    [
+        (0.9e-4, 0.0, (0.5, 0.25), True),
+        (1.1e-4, 0.0, (0.5, 0.25), False),
+        (3e-4, 0.0, (4.0, 2.0), True),  # of a logit of 4 and more
+        (6e-4, 0.0, (4.0, 2.0), False),
+        (2.4e-3 + 0.9e-4, 1e-3, (0.5, 0.25), True),  # (1 + sqrt 2) widths
+        (2.5e-3 + 1.1e-4, 1e-3, (0.5, 0.25), False),
+    ],
+)
+def test_mixtures_of_keys_have_mixtures_of_logits(sign, off, width, sizes, ok):
+    if ok:
+        mixture(sign * off, width, sizes=sizes)
+        return
+    with pytest.raises(gh.TargetMismatch, match="expected a logit of"):
+        mixture(sign * off, width, sizes=sizes)
+
+
+def test_rounding_inside_the_box_excuses_a_mixture():
+    u = 2.0**-24
+    keys = 2 * np.eye(D)[:3]
+    s = np.array([0.5, 0.25, 0.0])
+    level = odds.mixture_rounding(mixing(u), np.full(D, 1.5), keys, s)
+    assert level == pytest.approx(4 * 8 * u * (2.0 + 3.0) * (100 * 2 * 0.5 / 2.0))
+    biased = odds.mixture_rounding(mixing(u, np.full(D, 10.0)), np.full(D, 1.5), keys, s)
+    assert biased == pytest.approx(4 * 8 * u * 5.0 * (50.0 + 20.0))
+    plain = odds.mixture_rounding(mixing(u), np.zeros(D), np.eye(D)[:3], np.array([0.5, 0.25]))
+    mixture(0.99e-4 + 0.99 * (1 + np.sqrt(2)) * plain, roundoff=u)
+    with pytest.raises(gh.TargetMismatch):
+        mixture(1.01e-4 + 1.01 * (1 + np.sqrt(2)) * plain, roundoff=u)
+
+
+# A bias beside the noise.
+
+
+def biased_answers(bias, u=2.0**-8, times=1.0):
+    def f(X):
+        y = X[:, 0] @ V + bias
+        mantissa, exponent = np.frexp(y)
+        return y + times * (np.ldexp(np.round(mantissa * 2**8) / 2**8, exponent) - y)
+
+    return f
+
+
+def test_one_rounding_of_a_large_bias_is_one_rounding():
+    """The bias was rounded when it was read, once with the token and once without."""
+    f = biased_answers(37.3)
+    read = Values(V, float(f(np.zeros((1, 1, D)))[0]), 1e9)
+    assert noise.check_rounded_once(Promising(D, f, roundoff=2.0**-8), read)
+    assert not noise.check_rounded_once(Promising(D, biased_answers(37.3, times=8.0), roundoff=2.0**-8), read)
+
+
+@pytest.mark.parametrize("bias", [-50.0, 50.0])
+def test_noise_is_compared_with_what_tokens_add_to_the_bias(bias):
+    seen = Unpromised(Values(V, bias, 1.0), np.ones((1, D)), True)
+    box = Noisy(0.1)
+    found = noise.read_noise(Promising(D, lambda X: box(X) + bias, max_norm=100.0), seen)
+    assert 0.08 < found.size < 0.3
+    hidden = Noisy(3.0)
+    with pytest.raises(gh.TargetMismatch, match="noise hides it"):
+        noise.read_noise(Promising(D, lambda X: hidden(X) + bias, max_norm=0.5), seen)
+
+
+def test_short_answers_may_show_noise_that_long_ones_hide():
+    """Where long answers have too few digits for it."""
+
+    def f(X, rng=np.random.default_rng(0)):  # noqa: B008
+        y = X[:, 0] @ V
+        return y + 1e-3 * rng.standard_normal(len(X)) * (np.abs(y) < 100)
+
+    found = noise.read_noise(Promising(D, f, max_norm=1e6), unpromised())
+    assert 0.8e-3 < found.size < 3e-3
+    assert found.share == 0.0

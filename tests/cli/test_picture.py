@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from glasshead._cli.showing import GAP, can_draw, half_blocks
+from glasshead._cli.showing import COLUMN_GAP, can_draw, half_blocks
 from glasshead._cli.showing import matrix_picture as picture
 from glasshead._report import CELLS, DOTS, LEVELS, STOPS, Panel, colours, draw, palette
 
@@ -122,7 +122,7 @@ def test_the_terminal_shows_what_fits(width, size):
     screen = Console(file=StringIO(), force_terminal=True, color_system="truecolor", width=width)
     screen.print(grid)
     assert shown == size
-    assert 3 * size + 2 * GAP <= width
+    assert 3 * size + 2 * COLUMN_GAP <= width
     assert screen.file.getvalue().count("\u2580") == 3 * size * -(-size // 2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import resource
@@ -22,8 +23,15 @@ from .reach import EARLY, ROOT, load_everything
 STARTING = 5.0  # seconds of computing that a fork may take beside its tests
 TIMES_SLOWER = 4.0  # than without the change: a mutant that makes tests slower than that is noticed
 WALL = 20.0  # times as much by the clock, should it wait instead of computing
-NEAREST = "tests/meters/", "tests/schemes/", "tests/checks/"  # tests of single parts come first
-RECORDED = "tests/recorded/"  # and those that compare runs with what they were come last
+# Tests of single parts come first,
+NEAREST = (
+    "tests/meters/",
+    "tests/schemes/",
+    "tests/checks/",
+    "tests/joint/test_joint_parts.py",
+    "tests/vector/test_parts",
+)
+RECORDED = "tests/recorded/"  # and those that compare runs with what they were last
 TOO_LONG, NOT_LOADED = "it takes too long", "the module does not load"
 
 
@@ -69,6 +77,8 @@ class Loop:
         if session.testsfailed:
             raise RuntimeError(f"{session.testsfailed} errors while tests were collected")
         items = {item.nodeid: item for item in session.items}
+        gc.collect()
+        gc.freeze()  # forks share what is there, and would copy all of it to look for garbage
         for job in self.jobs:
             self.done(job, tried(job, [items[test] for test in job.tests if test in items]))
         return True

@@ -390,6 +390,10 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
     ("soft-capped@float16-answers/none", 1514885383, "residual 1.1: larger tokens, which bounds left open"),
     ("hardly-any-room@float64/none", 305605282, "a token longer than max_norm = 1e-300"),
     ("heads-under-a-bias@float64/rtol", 1135784422, "ValueError: a sum of no heads"),
+    ("noisy-scores@float64/signs", 1285129906, "bound broken: yes and no behind scores with a little noise"),
+    ("heads-under-a-bias@exp-lines/none", 1477253625, "a token that is not finite: heads whose scale is none"),
+    ("additive-scores@float16-weights/none", 1420247935, "IndexError: heads that reach no output"),
+    ("bent-sum-of-heads@float64/noisy", 861296671, "a token that is not finite: v is all error, and exactly 0"),
 )
 
 CASES |= {f"{name}:{seed}": (name, seed) for name, seed, _ in FOUND}

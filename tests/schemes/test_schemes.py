@@ -172,6 +172,10 @@ def test_factors_where_they_are_the_smaller_description():
     large = Measured(np.ones((6, 3)), np.ones((3, 6)), 3, 0.0).head(np.ones(6), np.ones(6), 0.5)
     assert set(large.score_tensors()) == {"W", "key_bias"}
     np.testing.assert_allclose(small.W, left @ right)
+    assert not small.has_key_bias
+    biased = Measured(left, right, 3, 0.0).head(np.ones(8), np.ones(8), 0.5)
+    assert set(biased.score_tensors()) == {"Q", "K", "key_bias"}
+    assert (biased.bias, Measured(left, right, 3, 0.0).confidence) == (0.5, 1.0)
 
 
 @pytest.mark.parametrize("run", [full, lambda meter: low_rank(meter, np.random.default_rng(0))])

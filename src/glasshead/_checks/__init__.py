@@ -1,11 +1,10 @@
 """Is a box what it claims to be? Laws before the expensive queries, fresh answers after them.
 
 `laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
-with a network behind them, and of yes and no. `held_out` draws, asks and judges fresh sequences; `heads`, `outputs`,
-`signs` and `front` add what their families need. `judge` decides last, for every family alike, from the answers to
-`ordinary` sequences, and for one head by its `odds`. `noise` tells noise that nobody promised from a box of another
-kind.
-A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a law that is broken raises `TargetMismatch`.
+with a network behind them, and of yes and no; `odds` those of one head's weights. `held_out` draws, asks and judges
+fresh sequences; `heads`, `outputs`, `signs` and `front` add what their families need. `judge` decides last, for every
+family alike, from the answers to `ordinary` sequences. `noise` tells noise that nobody promised from a box of another
+kind. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a broken law raises `TargetMismatch`.
 """
 
 from .family_laws import (
@@ -20,9 +19,9 @@ from .front import check_held_out_front, check_held_out_front_signs, check_ordin
 from .heads import check_heads_everywhere, check_held_out_heads
 from .held_out import QUERIES, check_held_out, check_held_out_block, check_held_out_vector
 from .judge import check_a_few, check_everywhere
-from .laws import MIXTURE_KEYS, check_head_laws, check_layer_laws, check_mixture, mix_third_key
+from .laws import check_head_laws, check_layer_laws
 from .noise import Noise, Unpromised, find_promise, read_noise, refuse_noise
-from .odds import ODDS_QUERIES
+from .odds import MIXTURE_KEYS, ODDS_QUERIES, check_mixture, mix_third_key
 from .ordinary import JUDGE_QUERIES
 from .outputs import check_held_out_outputs
 from .signs import SIGN_QUERIES, check_held_out_signs

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._errors import FRESH_HEAD
 from .._learned import HeldOut, LearnedHead, head_length
+from .._models import Attention
 from .._oracles import Oracle, Voting
 from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, Compared, unit_scale
 
@@ -66,17 +67,36 @@ def flat_size(learned: LearnedHead) -> float:
     return FLAT_SCORE * min(1 / max(learned.bound, LEAST_BOUND) ** 0.5, 1 / max(of_bias, LEAST_BOUND))
 
 
-def beside_the_plane(oracle: Oracle, learned: LearnedHead, X: list[np.ndarray]) -> list[np.ndarray]:
-    """Single tokens moved next to the plane `f = 0`, on one side and the other in turn, as near as the bounds allow.
-    There noise that nobody promised turns answers around, however little of it there is."""
-    head = learned.model
-    center = -float(head.bias) * head.v
-    room = oracle.reach / 2 - float(np.linalg.norm(center)) / 2  # the rest is for the side
-    along = [x - (x @ head.v)[:, None] * head.v for x in X]
-    there = [center + x * min(1.0, room / max(float(np.linalg.norm(x)), LEAST_BOUND)) for x in along]
-    sides = SAFE_MARGIN * np.array([float(learned.allowed(x[None], oracle)[0]) for x in there])
-    sides[::2] *= -1
-    return [x + side * head.v for x, side in zip(there, sides, strict=True)]
+NEIGHBOURS, NEIGHBOUR_TIMES = 6, 3.0  # heads as far off as bounds leave open, and times what they say where it says 0
+
+
+def beside_changes(
+    oracle: Oracle, learned: LearnedHead, X: list[np.ndarray], rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Sequences moved along v next to a change of the answer, on one side and the other in turn, no further from it
+    than errors within the bounds typically are. There noise that nobody promised turns answers around, in values or in
+    scores, however little of it there is. What would be too long to be sent is left out."""
+    head, around = learned.model, learned.neighbours(0.0, NEIGHBOURS, rng)
+    moved, side = [], 1.0
+    for x in X:
+        there = x + change_along(head, x) * head.v
+        least = SAFE_MARGIN * float(learned.allowed(there[None, :1], oracle)[0])
+        margin = least + NEIGHBOUR_TIMES * max(abs(float(np.asarray(near(there[None]))[0])) for near in around)
+        aside = there + side * margin * head.v
+        if float(np.linalg.norm(aside, axis=1).max()) <= oracle.reach:
+            moved.append(aside)
+            side = -side
+    return moved
+
+
+def change_along(head: Attention, x: np.ndarray) -> float:
+    """How far along v all tokens must move for the value to be 0: it then lies between those of the single tokens."""
+    values = x @ head.v + float(head.bias)
+    ends = [-float(values.max()), -float(values.min())]
+    for _ in range(EDGE_HALVINGS):
+        middle = sum(ends) / 2
+        ends[int(float(np.asarray(head((x + middle * head.v)[None]))[0]) > 0)] = middle
+    return sum(ends) / 2
 
 
 def edge(oracle: Oracle, learned: LearnedHead, length: int, rng: np.random.Generator) -> np.ndarray:

@@ -18,7 +18,7 @@ from .._recovery import Recovery
 from .._report import Panel, colours, draw
 from .screen import number
 
-GAP = 2  # columns between panels
+COLUMN_GAP = 2  # columns between panels
 LEAST = 8  # fewer columns for a panel are not worth drawing
 
 
@@ -33,10 +33,10 @@ def can_draw(screen: Console) -> bool:
 
 def matrix_picture(panels: list[Panel], width: int) -> tuple[Table, int] | None:
     """The panels side by side and how many rows and columns of them fit, or None where hardly any do."""
-    size = min((width - GAP * (len(panels) - 1)) // len(panels), max(panels[0].values.shape))
+    size = min((width - COLUMN_GAP * (len(panels) - 1)) // len(panels), max(panels[0].values.shape))
     if size < min(LEAST, max(panels[0].values.shape)):
         return None
-    grid = Table.grid(padding=(0, GAP, 0, 0))
+    grid = Table.grid(padding=(0, COLUMN_GAP, 0, 0))
     for _ in panels:
         grid.add_column(width=size, vertical="bottom")
     grid.add_row(*(panel.title for panel in panels), style="bold")

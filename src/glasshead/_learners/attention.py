@@ -118,9 +118,10 @@ def read_along_itself(oracle: Oracle, values: Values) -> Values:
     the scores as much as v's own."""
     u = values.v / np.linalg.norm(values.v)
     length = (float(values.of(oracle(values.step * u[None, None]))[0]) - values.bias) / values.step
-    if length <= 0:
+    v = values.v + (length - values.v @ u) * u
+    if length <= 0 or not v.any():
         raise NotIdentifiable(why_silent(oracle, values.step, float(np.abs(values.v).max())))
-    return replace(values, v=values.v + (length - values.v @ u) * u, along=True)
+    return replace(values, v=v, along=True)
 
 
 def why_silent(oracle: Oracle, step: float, noise: float) -> str:

@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 from scipy.special import expit
 
-from .._errors import WEIGHT_RANGE, Evidence, TargetMismatch
+from .._errors import SHORTER_KEY, WEIGHT_RANGE, Evidence, TargetMismatch
 from .._oracles import HEADROOM, Oracle
 from .._types import Float
 from .frame import NO_FRAME, Frame
@@ -137,7 +137,7 @@ class ValueMeter(Meter):
 
     def refuse_saturation(self, q: np.ndarray, key: np.ndarray) -> NoReturn:
         evidence = Evidence(
-            "a shorter key has a smaller logit",
+            SHORTER_KEY,
             np.stack([key + q, q]),
             "expected an attention weight inside (0, 1) once the key is short enough",
             "0 or 1 at any length",

@@ -17,7 +17,7 @@ from .._validate import as_real, check_rank, check_shape
 from .export import Exported, Scored
 
 Kind = TypeVar("Kind", bound="Head")
-Factors = tuple[np.ndarray, np.ndarray]
+QueryKey = tuple[np.ndarray, np.ndarray]
 Scoring = tuple[np.ndarray, np.ndarray]  # W and a key bias
 
 
@@ -25,11 +25,11 @@ class Head:
     """The part of a model that scores tokens against the last one, `x_i . (W x_N + key_bias)`."""
 
     _whole: np.ndarray | None
-    _factors: Factors | None
+    _factors: QueryKey | None
     _key_bias: np.ndarray | None
 
     def _set_scores(
-        self, W: ArrayLike | None, factors: Factors | None, key_bias: ArrayLike | None, dtype: DTypeLike | None = None
+        self, W: ArrayLike | None, factors: QueryKey | None, key_bias: ArrayLike | None, dtype: DTypeLike | None = None
     ) -> None:
         """`W`, or `factors = (Q, K)` with `K^T Q = W`."""
         first = as_real(W, "W") if factors is None else factors[0]
@@ -183,7 +183,7 @@ class Attention(Head, Exported):
         self._set(as_real(W, "W"), None, v, key_bias, bias)
 
     def _set(
-        self, W: np.ndarray | None, factors: Factors | None, v: ArrayLike, key_bias: ArrayLike | None, bias: ArrayLike
+        self, W: np.ndarray | None, factors: QueryKey | None, v: ArrayLike, key_bias: ArrayLike | None, bias: ArrayLike
     ) -> None:
         v, bias = as_real(v, "v"), as_real(bias, "bias")
         dtype = np.result_type(v, *([W] if factors is None else factors[:1]))

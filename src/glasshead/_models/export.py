@@ -116,9 +116,9 @@ class Exported(ABC):
         its LayerNorm; `prefix` goes before every name, `"encoder.layer.0.attention."` for the whole model. `.chosen`
         says what answers do not show. `rtol` and errors are those of `to_projections`.
         """
-        if kind not in NAMES:
-            raise ValueError(f"expected one of {', '.join(map(repr, NAMES))}, got {kind!r}")
-        return named(square(self._layer(), rtol, "this kind of layer"), NAMES[kind], prefix)
+        if kind not in LAYOUTS:
+            raise ValueError(f"expected one of {', '.join(map(repr, LAYOUTS))}, got {kind!r}")
+        return named_state(square(self._layer(), rtol, "this kind of layer"), LAYOUTS[kind], prefix)
 
     def to_transformer_lens(self, width: int | None = None, *, rtol: float | None = None) -> StateDict:
         """The parameters under the names and in the shapes of TransformerLens, as numpy arrays.
@@ -166,7 +166,7 @@ def cut_head(head: Scored, number: int, width: int, allowed: float) -> tuple[Any
     scale = min(1.0, (head.W_norm or 1.0) / size) if size else 1.0  # else W drowns in the rounding of a large bias
     left, s, right, own = decomposed(head, scale * head.key_bias.astype(np.float64))
     check_fits(f"W of head {number}", own, width, allowed)
-    if (lost := beyond(s, width)) > allowed:
+    if (lost := share_beyond(s, width)) > allowed:
         raise ValueError(
             f"the key bias of head {number} lies outside of the column space of K: with {width} rows per head a share "
             f"of {lost:.1e} of it would be lost"
@@ -175,7 +175,7 @@ def cut_head(head: Scored, number: int, width: int, allowed: float) -> tuple[Any
     check_fits(f"v of head {number}", sizes, width, allowed)
     K, Q = balanced(left, s * np.sqrt(width), right, width)
     V, O = balanced(U, sizes, Vt, width)  # noqa: E741
-    return Q[:, :-1], K, V, O, Q[:, -1] / scale, max(lost, beyond(sizes, width))
+    return Q[:, :-1], K, V, O, Q[:, -1] / scale, max(lost, share_beyond(sizes, width))
 
 
 def decomposed(head: Scored, column: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -193,7 +193,7 @@ def decomposed(head: Scored, column: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return *factored_svd(with_column, np.vstack([K, column])), factored_svd(Q, K)[1]
 
 
-def beyond(sizes: np.ndarray, width: int) -> float:
+def share_beyond(sizes: np.ndarray, width: int) -> float:
     """The share of a matrix that its singular values beyond the first `width` make up; rounding is none."""
     counted = sizes[: max(1, numerical_rank(sizes, len(sizes)))]
     whole = float(np.linalg.norm(counted))
@@ -202,9 +202,9 @@ def beyond(sizes: np.ndarray, width: int) -> float:
 
 def check_fits(what: str, sizes: np.ndarray, width: int, allowed: float) -> None:
     """ValueError where a matrix with these singular values has too high a rank."""
-    if (share := beyond(sizes, width)) <= allowed:
+    if (share := share_beyond(sizes, width)) <= allowed:
         return
-    rank = next(rank for rank in range(width + 1, len(sizes) + 1) if beyond(sizes, rank) <= allowed)
+    rank = next(rank for rank in range(width + 1, len(sizes) + 1) if share_beyond(sizes, rank) <= allowed)
     raise ValueError(
         f"{what} has rank {rank}, but there are {width} rows per head: a share of {share:.1e} of it would be lost; "
         f"to_projections(width={rank}) and to_transformer_lens(width={rank}) have room for it"
@@ -247,10 +247,10 @@ def torch_layer(found: Projections) -> Any:
 
 
 BERT = {"Q": "self.query", "K": "self.key", "V": "self.value", "O": "output.dense"}
-NAMES = {"bert": BERT}
+LAYOUTS = {"bert": BERT}
 
 
-def named(found: Projections, names: Mapping[str, str], prefix: str) -> StateDict:
+def named_state(found: Projections, names: Mapping[str, str], prefix: str) -> StateDict:
     """Weights and biases of linear layers with these names, as torch tensors."""
     import torch
 

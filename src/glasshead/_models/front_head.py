@@ -16,7 +16,7 @@ from scipy.special import expit  # pyright: ignore[reportMissingTypeStubs]
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
-from .attention import Factors, Head, scores_from
+from .attention import Head, QueryKey, scores_from
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class FrontHead(Head):
     def _set(
         self,
         W: ArrayLike | None,
-        factors: Factors | None,
+        factors: QueryKey | None,
         key_bias: ArrayLike | None,
         behind: Any,
         residual: bool,

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
-from .attention import Factors, Head, Scoring, check_size, random_scores, scores_from
+from .attention import Head, QueryKey, Scoring, check_size, random_scores, scores_from
 from .network import Network
 
 
@@ -39,7 +39,7 @@ class Transformer(Head):
     def _set(
         self,
         W: np.ndarray | None,
-        factors: Factors | None,
+        factors: QueryKey | None,
         key_bias: ArrayLike | None,
         A: ArrayLike,
         w: ArrayLike,

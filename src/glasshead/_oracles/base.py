@@ -63,6 +63,9 @@ class Oracle:
         reach = HALF_REACH if self.roundoff == HALF else REACH
         return reach if self.max_norm is None else min(reach, self.max_norm * (1 - 2.0**-20))
 
+    def rounds_tokens(self, roundoff: float) -> None:
+        """Take note that the box rounds its tokens to that, which its answers need not show."""
+
     @property
     def box(self) -> Oracle:
         """The oracle that the user knows, without what a recovery has put around it."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from .._errors import OracleError
 from .._types import no_type_check
-from .._validate import positive, real, whole
+from .._validate import box_dim, check_callable, positive, real
 from .base import DOUBLE, HALF, SINGLE, Oracle
 
 Answering = Callable[[np.ndarray], ArrayLike]  # what a box is to a user: (B, N, d) tokens to B answers
@@ -54,6 +54,10 @@ class Precision:
             self._seen.update(np.unique(nonzero).tolist())
         self._bits = max(self._bits, significant_bits(nonzero))
 
+    def take_tokens(self, roundoff: float) -> None:
+        """Tokens are rounded inside the box, whatever its answers look like."""
+        self._input = max(self._input, roundoff)
+
     @property
     def known(self) -> bool:
         """Whether more answers could hardly show another format."""
@@ -88,15 +92,8 @@ class BoxOracle(Oracle):
         device: str | None = None,
         dtype: DTypeLike = "float64",
     ):
-        if not callable(f):
-            raise TypeError(f"expected a callable box, got {type(f).__name__}; wrap it as lambda X: ...")
-        dim = getattr(f, "dim", None) if dim is None else dim
-        if dim is None:
-            call = f"{type(self).__name__}(f, dim=...)"
-            raise ValueError(f"expected dim=, the length of a token: this box does not say; call {call}")
-        self.dim = whole(dim, "dim", least=1)
-        if (says := getattr(f, "dim", dim)) != dim:
-            raise ValueError(f"expected dim={says}, which the box itself says, got dim={dim}")
+        check_callable(f)
+        self.dim = box_dim(f, dim, "a token", f"{type(self).__name__}(f, dim=...)")
         self.max_norm = None if max_norm is None else positive(max_norm, "max_norm")
         if device is not None:
             raise ValueError(f"expected device=None, got {device!r}: this version asks boxes through numpy only")
@@ -115,6 +112,9 @@ class BoxOracle(Oracle):
     @property
     def format_known(self) -> bool:
         return self._precision.known
+
+    def rounds_tokens(self, roundoff: float) -> None:
+        self._precision.take_tokens(roundoff)
 
     def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
         """The answers to `X` as this oracle hands them on, or an `OracleError`."""

@@ -11,18 +11,15 @@ from typing import Any
 import numpy as np
 
 from .._checks import JUDGE_QUERIES, ODDS_QUERIES, QUERIES, SIGN_QUERIES, check_everywhere
-from .._errors import AccuracyUnreachable, BudgetExceeded, NotConverged, NotIdentifiable, TargetMismatch
+from .._errors import AccuracyUnreachable, BudgetExceeded, GlassheadError, NotConverged, NotIdentifiable, TargetMismatch
 from .._families import FAMILIES, NEEDED, PROMISES, Family, Method, resolve
 from .._learned import HeldOut, Learned
 from .._models import Block, FrontHead, Norm
 from .._oracles import Flat, Opening, Oracle, read_opening
-from .._recognise import NO_GUESS, Failure, find_families, find_next
+from .._recognise import LAST_RESORT, NO_GUESS, Failure, find_families, find_next
 from .._recovery import Recovery
 
-CHECKS = {  # queries of all checks of a result
-    "value": QUERIES + ODDS_QUERIES + JUDGE_QUERIES,
-    "sign": SIGN_QUERIES + JUDGE_QUERIES,
-}
+CHECKS = {"value": QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES}  # queries of all checks of a result
 
 Outcome = tuple[Recovery, str]  # what was found, and what to warn of, if anything
 
@@ -46,17 +43,21 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
     guess = find_families(oracle, opening, wanted.seed, wanted.rank is None and wanted.accuracy is None)
     tried: list[str] = []
     first: TargetMismatch | None = None
+    before: GlassheadError | None = None
     while True:
         family = guess.families[0]
         tried.append(family)
         try:
-            return recover_as(oracle, wanted, family, opening, guess.words)
+            found, warning = recover_as(oracle, wanted, family, opening, guess.words)
         except (TargetMismatch, NotIdentifiable, NotConverged) as error:
             if first is not None and isinstance(error, NotConverged):
                 raise first from error  # that something else does not converge either is no news
+            if before is not None and guess is LAST_RESORT:
+                raise before from error
             if isinstance(error, TargetMismatch):
                 first, opening = first or error, replace(opening, known=error.known)
-            hidden = isinstance(error, NotIdentifiable) and not isinstance(error, Flat)
+            before = error
+            hidden = isinstance(error, NotIdentifiable) and not isinstance(error, Flat) and family != "block"
             guess = NO_GUESS if hidden else guess.without(family)
             if not guess.families:
                 guess = find_next(oracle, Failure(family, error, any_rank=wanted.rank is None), opening, wanted.seed)
@@ -64,11 +65,21 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
                 for note in notes_on(wanted, tried, opening):
                     error.add_note(note)
                 raise
+        else:
+            if before is not None and guess is LAST_RESORT and not half_the_digits(oracle, found):
+                raise before
+            return found, warning
+
+
+def half_the_digits(oracle: Oracle, found: Recovery) -> bool:
+    """Whether answers are as predicted to half of the digits that they have: what is tried last has to explain more of
+    them than noise on something else would."""
+    return (found.residual or 0.0) <= float(np.sqrt(oracle.roundoff)) + oracle.tolerance + oracle.rtol
 
 
 def notes_on(wanted: Wanted, tried: list[str], opening: Opening) -> list[str]:
     """What else may be said to someone whose box is of none of the families that were tried."""
-    notes = []
+    notes: list[str] = []
     if wanted.rank is not None and "multi-head" not in tried:
         notes.append('If there may be several heads of that rank, family="multi-head" allows for them')
     if tried[-1] == "any-network" and "block" not in tried:
@@ -131,7 +142,7 @@ def checked_by(method: Method, oracle: Oracle, learned: Learned, rng: np.random.
         return (learned, check) if check.evidence is not None else check_everywhere(seen_by, learned, check, rng)
     except BudgetExceeded as error:
         error.known["unchecked"] = learned
-        checks = JUDGE_QUERIES if learned.check else CHECKS[oracle.answers]
+        checks = (JUDGE_QUERIES if learned.check else CHECKS[oracle.answers]) + ODDS_QUERIES * learned.one_head
         error.needed = max(error.needed, before + checks - error.budget)
         raise
 

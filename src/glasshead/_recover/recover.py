@@ -7,16 +7,17 @@ from contextlib import nullcontext
 from os import PathLike
 from typing import Any
 
-from .._errors import HeadsMerged
+from .._errors import HeadsMerged, NotConverged, TargetMismatch
 from .._families import named, with_option
 from .._limits import check_budget, check_memory
 from .._models import Norm
 from .._oracles import Answering, Oracle, Report, as_oracle, bar, guarded
 from .._plan import plan
+from .._recognise import find_rounded_tokens
 from .._recovery import Recovery
 from .._types import no_type_check
 from .._validate import check_rank, positive, whole
-from .attempt import CHECKS, Wanted, recover_as, recover_recognised
+from .attempt import CHECKS, Outcome, Wanted, recover_as, recover_recognised
 
 
 @no_type_check
@@ -66,11 +67,21 @@ def recover(
     with bar() if progress is True else nullcontext(progress or None) as report:
         planned = expected_queries(wanted) if report is not None else 0
         with guarded(oracle, budget, planned, report) as box:
-            known = family_without_look(wanted)
-            found, warning = recover_recognised(box, wanted) if known is None else recover_as(box, wanted, known)
+            try:
+                found, warning = recover_wanted(box, wanted)
+            except (TargetMismatch, NotConverged):
+                if not find_rounded_tokens(box):
+                    raise
+                found, warning = recover_wanted(box, wanted)
     if warning:
         warnings.warn(warning, HeadsMerged, stacklevel=2)
     return found
+
+
+def recover_wanted(box: Oracle, wanted: Wanted) -> Outcome:
+    """As the family that was named, or as one that answers suggest."""
+    family = family_without_look(wanted)
+    return recover_recognised(box, wanted) if family is None else recover_as(box, wanted, family)
 
 
 def check_arguments(

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._errors import BudgetExceeded, GlassheadError, OracleError
 from .._types import Float
-from .._validate import whole
+from .._validate import box_dim, check_callable, whole
 from .tolerances import FROM_INFINITY
 
 FLOATS_AT_ONCE = 2**22  # floats sent to the box at a time; memory stays bounded however much is asked
@@ -24,15 +24,8 @@ class CountedBox:
     """`f: (B, d) -> (B,)` with a count; `known` is what a `BudgetExceeded` carries."""
 
     def __init__(self, f, dim, budget, max_norm: float | None = None):
-        if not callable(f):
-            raise TypeError(f"expected a callable box, got {type(f).__name__}; wrap it as lambda x: ...")
-        dim = getattr(f, "dim", None) if dim is None else dim
-        if dim is None:
-            raise ValueError("expected dim=, the length of an input: this box does not say; call recover_relu(f, dim)")
-        self.dim = whole(dim, "dim", least=1)
-        says = getattr(f, "dim", dim)
-        if says != dim:
-            raise ValueError(f"expected dim={says}, which the box itself says, got dim={dim}")
+        check_callable(f, "x")
+        self.dim = box_dim(f, dim, "an input", "recover_relu(f, dim)")
         self.budget = None if budget is None else whole(budget, "budget", least=1)
         self.max_norm = max_norm
         self.queries = 0

@@ -75,7 +75,7 @@ def read_third_differences(g: Homogeneous, n: int, rng: np.random.Generator) -> 
 
 
 Biases = bool | Literal["auto"]
-View = tuple[Homogeneous, AnswerNoise]
+NoisyView = tuple[Homogeneous, AnswerNoise]
 
 LADDER_STEP = 10.0
 LADDER_NOISES = 12.0  # a change has the noise of three answers on either rung, and that five times is none
@@ -131,7 +131,7 @@ LONGEST_POINT = 8.0  # no point that is asked about is longer, where all scales 
 LARGE_SCALE = 2.0**30  # rounding to a fixed number of decimals is harmless at this scale
 
 
-def find_view(box: CountedBox, biases: Biases, rng: np.random.Generator) -> View:
+def find_view(box: CountedBox, biases: Biases, rng: np.random.Generator) -> NoisyView:
     """The box as a homogeneous function at the scale where its kinks are, and how noisy it is there."""
     if box.max_norm is not None:
         return find_view_within(box, box.max_norm, biases, rng)
@@ -152,7 +152,7 @@ def find_view(box: CountedBox, biases: Biases, rng: np.random.Generator) -> View
     return lifted, noise
 
 
-def find_least_noisy(box: CountedBox, noise: AnswerNoise, rng: np.random.Generator) -> View:
+def find_least_noisy(box: CountedBox, noise: AnswerNoise, rng: np.random.Generator) -> NoisyView:
     """Without biases all scales are alike, except for how the answers are rounded."""
     if noise.exact:
         return Plain(box), noise
@@ -160,7 +160,7 @@ def find_least_noisy(box: CountedBox, noise: AnswerNoise, rng: np.random.Generat
     return (Plain(box, LARGE_SCALE), large) if large.level < plain.level / 10 else (Plain(box), plain)
 
 
-def find_view_within(box: CountedBox, max_norm: float, biases: Biases, rng: np.random.Generator) -> View:
+def find_view_within(box: CountedBox, max_norm: float, biases: Biases, rng: np.random.Generator) -> NoisyView:
     """The view of a box that takes no inputs longer than `max_norm`; with biases it is refused."""
     plain = Plain(box, max_norm / LONGEST_POINT)
     noise = read_noise_level(plain, rng)

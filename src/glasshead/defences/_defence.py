@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._types import ArrayLike, no_type_check
-from .._validate import positive
+from .._validate import check_callable, positive
 
 
 class Defence:
@@ -32,8 +32,7 @@ class Defence:
 
     def __init__(self, f: Any, setting: str = "", *, tolerance: float | None = 0.0, rtol: float = 0.0) -> None:
         """`setting` is for the repr; `tolerance` and `rtol` are what this defence alone keeps, None for nothing."""
-        if not callable(f):
-            raise TypeError(f"expected a callable box, got {type(f).__name__}; wrap it as lambda X: ...")
+        check_callable(f)
         self._f, self._setting = f, setting
         if hasattr(f, "dim"):
             self.dim: int = getattr(f, "dim")  # noqa: B009, only where it has one

@@ -147,7 +147,7 @@ def outputs_above_gap(change: np.ndarray) -> np.ndarray:
 
 def seen_by_heads(oracle: Oracle, readout: Readout, reached: list[np.ndarray]) -> Readout | None:
     """The readout in the outputs that these heads reach, if that is all that tokens reach and none counts twice."""
-    if len(reached) < 2 or sum(map(len, reached)) > min(readout.B.shape):
+    if len(reached) < 2 or not 0 < sum(map(len, reached)) <= min(readout.B.shape):
         return None
     joint = np.concatenate(reached)
     _, s, basis = svd(joint)

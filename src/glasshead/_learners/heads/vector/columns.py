@@ -95,7 +95,7 @@ def columns_for_span(meter: VectorMeter, rank: int) -> int:
     return rank + int(np.ceil(MORE_COLUMNS * meter.effort * rank)) * meter.few_digits + SPARE_READ
 
 
-def read_columns(
+def read_layer_columns(
     meter: VectorMeter, scale: Scale, last: np.ndarray, blocks: np.ndarray, first: int, rng
 ) -> LayerColumns:
     """`last` are the zero token and d others that span everything; `first` columns are read in full to begin with."""

@@ -23,7 +23,7 @@ from ...._models import Attention, MultiHead
 from ...._oracles import DOUBLE, Opening, Oracle, read_opening, read_rows
 from ...rank_drop import NullSpace
 from .cells import find_spaces_in_cells
-from .columns import COLUMN_ROUNDINGS, TOKEN_SHARE, LayerColumns, columns_for_span, read_columns, span
+from .columns import COLUMN_ROUNDINGS, TOKEN_SHARE, LayerColumns, columns_for_span, read_layer_columns, span
 from .scale import Scale, check_one_head, find_token_lengths, find_tuned_lengths
 from .spaces import NeedsScalarRoute, find_spaces
 
@@ -41,7 +41,7 @@ class HeadScores:
         return keys if self.key_bias is None else keys + self.key_bias
 
 
-def value_maps(readout: Readout, spaces: list[np.ndarray]) -> list[np.ndarray]:
+def layer_value_maps(readout: Readout, spaces: list[np.ndarray]) -> list[np.ndarray]:
     """`B_h = B Pi_h`, with `Pi_h` the projector on one head's outputs along all the others'."""
     if len(spaces) == 1:
         return [readout.B]
@@ -69,11 +69,11 @@ def layer(scores: list[HeadScores], maps: list[np.ndarray], bias: np.ndarray) ->
 
 
 FRESH_LAST, FRESH_NARROW = 2, 4  # last tokens asked in the end, in float64 and with fewer digits
-CAUTION = 3.0  # two queries show an error only so well
+FRESH_CAUTION = 3.0  # two queries show an error only so well
 NO_SCORES = 32.0  # times the rounding expected: scores of a head that has none
 
 
-def read_fresh_error(meter: VectorMeter, scale: Scale, scores: list[HeadScores], rng: np.random.Generator) -> float:
+def read_layer_error(meter: VectorMeter, scale: Scale, scores: list[HeadScores], rng: np.random.Generator) -> float:
     """The worst head's relative error; a check of answers alone would hardly see a head with small values.
 
     The tokens are any, not those that heads read best: errors lie where they read badly. Where digits are few, scores
@@ -86,11 +86,11 @@ def read_fresh_error(meter: VectorMeter, scale: Scale, scores: list[HeadScores],
     if meter.few_digits:
         moved = meter.read_moved(last, D)
         each = zip(meter.readers, expected, strict=True)
-        return CAUTION * max(
+        return FRESH_CAUTION * max(
             moving_error(moved @ own.look, s, D @ own.C, meter.rounding(D, scale.last)) for own, s in each
         )
     seen, noise = meter.read_scores(last, D), meter.noise(D, scale.last)
-    return CAUTION * max(relative_error(seen[:, h], s, float(noise[h])) for h, s in enumerate(expected))
+    return FRESH_CAUTION * max(relative_error(seen[:, h], s, float(noise[h])) for h, s in enumerate(expected))
 
 
 def moving_error(moved: np.ndarray, scores: np.ndarray, values: np.ndarray, rounding: float) -> float:
@@ -112,8 +112,8 @@ FAINT_OUTPUT, FAINT_ROUNDINGS = 2e-5, 100.0
 REFUSED_ERROR = 1e-3  # of a head's parameters: more than that is not called a recovery
 MOST_EFFORT = 4  # in reading scores, from 1 and twice as much each time, where digits are few for such an error
 
-Found = tuple[Readout, list[NullSpace]]
-FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], Found | NeedsScalarRoute]
+FoundSpaces = tuple[Readout, list[NullSpace]]
+FindSpaces = Callable[[Oracle, Readout, Scale, np.random.Generator], FoundSpaces | NeedsScalarRoute]
 
 
 def learn_vector(
@@ -133,7 +133,7 @@ def learn_vector_attention(
     return learn(oracle, rng, rank, accuracy, all_of_one_head, opening)
 
 
-def all_of_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> Found:
+def all_of_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator) -> FoundSpaces:
     faint = max(FAINT_OUTPUT, FAINT_ROUNDINGS * float(np.sqrt(oracle.roundoff)))
     readout = seen_outputs(oracle, readout.B, readout.bias, faint)
     return readout, [NullSpace(np.eye(readout.rank), 0.0)]
@@ -141,7 +141,7 @@ def all_of_one_head(oracle: Oracle, readout: Readout, scale: Scale, rng: np.rand
 
 def find_spaces_unless_one(
     oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator
-) -> Found | NeedsScalarRoute:
+) -> FoundSpaces | NeedsScalarRoute:
     """One space where three answers are those of one head, else what tells the heads apart."""
     if check_one_head(oracle, readout, scale, rng):
         return all_of_one_head(oracle, readout, scale, rng)
@@ -179,13 +179,13 @@ def learn_measured(
         return found
     readout, drops = found
     spaces = [drop.basis for drop in drops]
-    maps = known["v_h"] = value_maps(readout, spaces)
+    maps = known["v_h"] = layer_value_maps(readout, spaces)
     readers = [reader(readout, space) for space in spaces]
     meter = VectorMeter(oracle, readout, readers)
     while True:
         scale, columns, scores = read_head_scores(meter, scale, rank, rng)
         oracle.stage = "checking head by head"
-        error = max(read_fresh_error(meter, scale, scores, rng), *(drop.ratio for drop in drops))
+        error = max(read_layer_error(meter, scale, scores, rng), *(drop.ratio for drop in drops))
         if error <= REFUSED_ERROR or not meter.few_digits or meter.effort == MOST_EFFORT:
             break
         meter = replace(meter, effort=2 * meter.effort)
@@ -222,7 +222,7 @@ def read_head_scores(
     # The zero token first, so that the span of the columns has the key bias in it.
     last = np.concatenate([np.zeros((1, d)), scale.last * frame])
     first = d + 1 if len(blocks) == 1 else min(d + 1, columns_for_span(meter, rank or meter.rank))
-    columns = read_columns(meter, scale, last, blocks, first, rng)
+    columns = read_layer_columns(meter, scale, last, blocks, first, rng)
     return scale, columns, head_scores(columns, frame, scale.last)
 
 
