@@ -99,7 +99,7 @@ def find_first_heads(
                 lengths = SCORES / typical, LONGEST_KEYS * size, most / moved
                 z *= min(lengths) * SHORTER_KEYS**shorter
                 rows = read_key_rows(oracle, at, total, z)
-            rows, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST, blindly=True)
+            rows, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST)
             if heads is not None:
                 return way, rows, heads
     raise NotConverged(NO_WEIGHTS)

@@ -193,12 +193,8 @@ def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray) -> np.ndarra
 def expected_moves(z: np.ndarray, heads: Heads) -> np.ndarray:
     """Where rows are answered, from what is known of the heads."""
     e = np.exp(z @ heads.k.T)
-    return mixed(z, heads.B, e / (COPIES + e))
-
-
-def mixed(z: np.ndarray, B: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """`sum_h a_h z B_h` for every row."""
-    return np.einsum("bh,bhe->be", weights, np.einsum("bd,hde->bhe", z, B, optimize=True))
+    moves = np.einsum("bd,hde->bhe", z, heads.B, optimize=True)
+    return np.einsum("bh,bhe->be", e / (COPIES + e), moves, optimize=True)
 
 
 def find_heads(
@@ -210,12 +206,11 @@ def find_heads(
     way: Bunches,
     guesses: list[np.ndarray],
     wanted: float,
-    blindly: bool = False,
 ) -> tuple[Rows, Heads | None]:
     """Heads from rows, once: tokens that are answered alike, value maps, weights, keys; none where they do not fit.
 
-    What answers do not see of these tokens is what was expected. Where no heads were known that could expect anything,
-    `blindly`, weights are asked for once more, with value maps that make up for it.
+    What answers do not see of these tokens is what was expected of them. Value maps hardly depend on that, and with
+    them weights are asked for once more, which do not at all.
     """
     rows = find_moves(oracle, at, view, rows, wanted)
     V, spaces, weights, ratio = split_heads(view, total, rows, way, guesses)
@@ -223,10 +218,7 @@ def find_heads(
         return rows, None
     B = value_maps(view, total, rows, V, weights)
     moved = float(np.median(norms(rows.answers - at.answer)))
-    if blindly:
-        weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
-    else:
-        left = norms(view.seen(rows.moves - mixed(rows.z, B, weights)))
+    weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
     k = keys_from(rows.z, weights, left)
     if k is None:
         return rows, None
