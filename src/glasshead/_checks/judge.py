@@ -65,8 +65,8 @@ def check_everywhere(
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
         names = (SUITED, SINGLES) if learned.one_head else ()
-        broken = check_changes(oracle, learned, [x for kind in kinds if kind.name in names for x in kind.X], rng)
-        if broken is not None:
+        beside = [x for kind in kinds if kind.name in names for x in kind.X]
+        if beside and (broken := check_changes(oracle, learned, beside, rng)) is not None:
             return learned, replace(held, evidence=broken)
         others = [x for kind in kinds if kind.name not in names for x in kind.X]
         return learned, check_signs_everywhere(oracle, learned, held, others, rng)
@@ -82,7 +82,7 @@ def check_everywhere(
     elif learned.bound is not None:
         seen = with_bounds_behind(learned, groups)
         groups = with_doubts(groups, seen, held, rng)
-        learned = max(learned, seen, key=lambda each: each.bound)
+        learned = max(learned, seen, key=lambda each: each.bound or 0.0)
         refuse_unbounded(oracle, learned, held)
     compared = [group.compared for group in groups]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
@@ -124,7 +124,8 @@ def refuse_unbounded(oracle: Oracle, learned: Learned, held: HeldOut) -> None:
     for W = 0, one that would not notice a W that moves scores of ordinary tokens by one."""
     if learned.bound is None:
         return
-    W = float(np.linalg.norm(learned.model.W))  # what has a bound has a W
+    model: Any = learned.model  # what has a bound has a W
+    W = float(np.linalg.norm(model.W))
     longest = min(np.sqrt(oracle.dim), oracle.reach)
     if W > 0 and not learned.bound < W * (1.0 if learned.one_head else OF_ATTENTION):
         refuse(f"a W of norm {W:.2g} was found, within {learned.bound:.2g}, which says nothing", learned, held)
