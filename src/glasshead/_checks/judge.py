@@ -65,8 +65,8 @@ def check_everywhere(
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
         names = (SUITED, SINGLES) if learned.one_head else ()
-        broken = check_changes(oracle, learned, [x for kind in kinds if kind.name in names for x in kind.X], rng)
-        if broken is not None:
+        beside = [x for kind in kinds if kind.name in names for x in kind.X]
+        if beside and (broken := check_changes(oracle, learned, beside, rng)) is not None:
             return learned, replace(held, evidence=broken)
         others = [x for kind in kinds if kind.name not in names for x in kind.X]
         return learned, check_signs_everywhere(oracle, learned, held, others, rng)
@@ -82,7 +82,7 @@ def check_everywhere(
     elif learned.bound is not None:
         seen = with_bounds_behind(learned, groups)
         groups = with_doubts(groups, seen, held, rng)
-        learned = max(learned, seen, key=lambda each: each.bound)
+        learned = max(learned, seen, key=lambda each: each.bound or 0.0)
         refuse_unbounded(oracle, learned, held)
     compared = [group.compared for group in groups]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
@@ -95,7 +95,7 @@ def check_everywhere(
     if evidence is not None:
         return learned, replace(check, evidence=evidence, checked=None)
     refuse_undecided(learned, check, allowed)
-    refuse_void(learned, check, groups)
+    refuse_void(learned, check, [group for group in groups if group.kind.name not in beyond_users(oracle, learned)])
     refuse_unseen(learned, check, groups, rng)
     return learned, check
 
@@ -120,13 +120,14 @@ def with_sequences(held: HeldOut, allowed: np.ndarray, residual: float) -> HeldO
 
 
 def refuse_unbounded(oracle: Oracle, learned: Learned, held: HeldOut) -> None:
-    """Refuses what knows nothing: a bound that is no smaller than W; for W = 0, one that would not notice a W that
-    moves scores of ordinary tokens by one."""
+    """Refuses what knows nothing: a bound that is no smaller than W, or than a tenth of it behind an unknown network;
+    for W = 0, one that would not notice a W that moves scores of ordinary tokens by one."""
     if learned.bound is None:
         return
-    W = float(np.linalg.norm(learned.model.W))  # what has a bound has a W
+    model: Any = learned.model  # what has a bound has a W
+    W = float(np.linalg.norm(model.W))
     longest = min(np.sqrt(oracle.dim), oracle.reach)
-    if W > 0 and not learned.bound < W:
+    if W > 0 and not learned.bound < W * (1.0 if learned.one_head else OF_ATTENTION):
         refuse(f"a W of norm {W:.2g} was found, within {learned.bound:.2g}, which says nothing", learned, held)
     if W == 0 and not learned.bound * longest**2 <= 1:
         refuse(f"W cannot be told from 0, nor from anything up to {learned.bound:.2g} in norm", learned, held)
@@ -159,12 +160,17 @@ def of_kind(groups: list[Answered], name: str) -> Answered:
     return next(group for group in groups if group.kind.name == name)
 
 
+def beyond_users(oracle: Oracle, learned: Learned) -> tuple[str, ...]:
+    """Whose sequences say nothing about how answers to those of users are off: single tokens, and longer keys."""
+    return (SINGLES, SUITED) if learned.levers(oracle)[0] > 1 else (SINGLES,)
+
+
 def refuse_void(learned: Learned, check: HeldOut, groups: list[Answered]) -> None:
-    """Refuses where answers are off by too large a share of their range for tokens of every size, or of any where no
-    bounds that follow from a promise say what else to expect; or by too large a share of what attention does."""
-    several = [group for group in groups if group.kind.name != SINGLES]
-    shares = [float(np.quantile(group.share, NEARLY_ALL)) for group in several]
-    share = (min if learned.measurable else max)(shares, default=1.0)
+    """Refuses where answers are off by too large a share of their range, for tokens of a size at which bounds leave
+    less open than that, or else for those of every size; or by too large a share of what attention does to them."""
+    known = [group for group in groups if np.median(group.allowed) < np.inf or not learned.measurable]
+    shares = [float(np.quantile(group.share, NEARLY_ALL)) for group in known or groups]
+    share = (max if known else min)(shares, default=1.0)
     if share > VOID:
         refuse(f"answers are off by {share:.0%} of their range", learned, check)
     shares = [float(np.sqrt(np.mean(g.off**2) / np.mean(g.chosen**2))) for g in groups if np.any(g.chosen)]

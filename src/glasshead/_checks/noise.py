@@ -133,7 +133,7 @@ def find_promise(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Genera
         size = float(np.sqrt(np.mean(ends**2)))
         if close <= 8 * (oracle.dim + 8) * oracle.roundoff * size:
             return mismatch
-        (_, far), (_, short) = (
+        (_, far), (near, short) = (
             read_roughness(oracle, rays, FAR_SPACING, ends),
             read_roughness(oracle, rays / LONG_RAY, FAR_SPACING),
         )
@@ -146,7 +146,8 @@ def find_promise(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Genera
     off = f"answers that lie off by about {level:.2g}{' of their size' * (not constant)}"
     at = f"at lengths {long / LONG_RAY:.3g} and {long:.3g}; and {mismatch.evidence}"
     promised = round_number(PROMISE_TIMES * level)
-    if constant or promised < 1:
+    usual = float(np.sqrt(np.mean((near - near.mean(axis=0)) ** 2)))  # what answers to short tokens differ by
+    if promised < (usual if constant else 1):
         advice = f"; then promise {'tolerance' if constant else 'rtol'}={promised:g} to go on"
     else:
         advice = ""  # answers that are all error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,8 @@ def adaptive(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.n
     """The whole thing on a real head: v and the checks come on top of the m scores."""
     try:
         head = ValueOracle(Attention(W, rng.standard_normal(len(W))))
-        return recover(head, budget=m + len(W) + OUR_EXTRA, seed=int(rng.integers(2**31))).model.W
+        model: Any = recover(head, budget=m + len(W) + OUR_EXTRA, seed=int(rng.integers(2**31))).model
+        return model.W
     except BudgetExceeded:
         return None
 

@@ -43,7 +43,7 @@ class LearnedHeads(Attending):
 
     @property
     def one_head(self) -> bool:
-        return len(self.rank) == 1
+        return len(self.rank) == 1 and isinstance(self.model, Attention | MultiHead)
 
     @property
     def key_bias_in_W(self) -> tuple[bool, ...]:

@@ -57,7 +57,7 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
             if isinstance(error, TargetMismatch):
                 first, opening = first or error, replace(opening, known=error.known)
             before = error
-            hidden = isinstance(error, NotIdentifiable) and not isinstance(error, Flat)
+            hidden = isinstance(error, NotIdentifiable) and not isinstance(error, Flat) and family != "block"
             guess = NO_GUESS if hidden else guess.without(family)
             if not guess.families:
                 guess = find_next(oracle, Failure(family, error, any_rank=wanted.rank is None), opening, wanted.seed)
@@ -79,7 +79,7 @@ def half_the_digits(oracle: Oracle, found: Recovery) -> bool:
 
 def notes_on(wanted: Wanted, tried: list[str], opening: Opening) -> list[str]:
     """What else may be said to someone whose box is of none of the families that were tried."""
-    notes = []
+    notes: list[str] = []
     if wanted.rank is not None and "multi-head" not in tried:
         notes.append('If there may be several heads of that rank, family="multi-head" allows for them')
     if tried[-1] == "any-network" and "block" not in tried:

@@ -40,12 +40,12 @@ def section_4_1(oracle: Any, learn_ffn: Callable[..., Any] = recover_relu) -> Re
     network = learn_ffn(one_row, oracle.dim)
     spent = oracle.queries
     try:
-        found = theorem_4_1(Antisymmetric(oracle))
+        head: Any = theorem_4_1(Antisymmetric(oracle)).model
     except NotIdentifiable as error:
         raise NotIdentifiable(
             'A w = 0: f(X) - f(-X) is 0 whatever W is; gh.recover(oracle, family="transformer") reads W another way'
         ) from error
-    model, width = Transformer(found.model.W, network.A, network.w), np.shape(network.w)[0]
+    model, width = Transformer(head.W, network.A, network.w), np.shape(network.w)[0]
     return recovered(
         model,
         rank=numerical_rank(np.linalg.svd(model.W, compute_uv=False), oracle.dim),

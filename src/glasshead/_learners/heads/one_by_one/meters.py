@@ -42,6 +42,8 @@ def find_meters(box: SumOfHeads, values: HeadValues, rng: np.random.Generator) -
     for h in range(len(values)):
         box.oracle.stage = f"finding the scale of head {h + 1} of {len(values)}"
         meter, sizes = find_scaled_meter(isolated_meter(box, space, h, rng), sizes, rng)
+        if not (0 < meter.rho < np.inf and 0 < meter.kappa < np.inf):
+            raise NotConverged(f"no length of tokens suits the scores of head {h + 1} of {len(values)}")
         meters.append(meter)
     if len(values) > 1 and expected_error(space).max() > WORTH_REFINING:
         space = value_space(read_values_again(box, space, meters, rng))
@@ -204,8 +206,6 @@ def read_values_again(
     """The values, read again at one query token, where that worked."""
     box.oracle.stage = "reading v again"
     token = float(np.median([meter.kappa * np.sqrt(meter.dim) for meter in meters]))
-    if not np.isfinite(token):
-        return space.values
     saturated = Saturated(box, token * random_unit(box.dim, rng))
     keys = np.array([read_key(meter, saturated.q) for meter in meters])
     if not np.isfinite(keys).all():  # a logit that saturated: the scale of that head is not right for this token
