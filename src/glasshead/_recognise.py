@@ -113,7 +113,10 @@ def find_rounded_tokens(oracle: Oracle) -> bool:
     if oracle.answers != "value" or not oracle.exact or oracle.roundoff > DOUBLE:
         return False
     token = (law_token(oracle, np.random.default_rng(0)) / 2).astype(np.float32).astype(np.float64)
-    one, alike, apart = oracle(np.stack([token, token * (1 + UNSEEN), token * (1 + SHOWS)])[:, None])
+    try:
+        one, alike, apart = oracle(np.stack([token, token * (1 + UNSEEN), token * (1 + SHOWS)])[:, None])
+    except GlassheadError:  # a budget that ended, say: then nothing is known
+        return False
     rounded = np.array_equal(one, alike) and not np.array_equal(one, apart)
     if rounded:
         oracle.box.rounds_tokens(SINGLE)

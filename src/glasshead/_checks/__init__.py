@@ -4,9 +4,11 @@
 with a network behind them, and of yes and no; `odds` those of one head's weights. `held_out` draws, asks and judges
 fresh sequences; `heads`, `outputs`, `signs` and `front` add what their families need. `judge` decides last, for every
 family alike, from the answers to `ordinary` sequences. `noise` tells noise that nobody promised from a box of another
-kind. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a broken law raises `TargetMismatch`.
+kind, and `cause` says what may be behind a refusal. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`;
+a broken law raises `TargetMismatch`.
 """
 
+from .cause import add_cause
 from .family_laws import (
     check_block_laws,
     check_front_laws,

@@ -65,8 +65,8 @@ def check_everywhere(
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
         names = (SUITED, SINGLES) if learned.one_head else ()
-        broken = check_changes(oracle, learned, [x for kind in kinds if kind.name in names for x in kind.X], rng)
-        if broken is not None:
+        beside = [x for kind in kinds if kind.name in names for x in kind.X]
+        if beside and (broken := check_changes(oracle, learned, beside, rng)) is not None:
             return learned, replace(held, evidence=broken)
         others = [x for kind in kinds if kind.name not in names for x in kind.X]
         return learned, check_signs_everywhere(oracle, learned, held, others, rng)

@@ -137,7 +137,10 @@ def read_pilots(meter: ValueMeter, count: int, rng: np.random.Generator, alone: 
     if law:
         chosen[1] = (chosen[0] + 1) % len(meter.keys)
     a = meter.rho * meter.keys.vectors[chosen]
-    q = meter.kappa * meter.queries.vectors[rng.integers(len(meter.queries), size=count)]
+    which = rng.integers(len(meter.queries), size=count)
+    if len(meter.queries) <= count:  # each of few: one of them may be what W makes nothing of
+        which = np.arange(count) % len(meter.queries)
+    q = meter.kappa * meter.queries.vectors[which]
     share = 0.0
     if law:
         q[1:MIXTURE_KEYS], share = q[0], mix_third_key(a)

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from os import PathLike
 from typing import Any
 
+from .._checks import add_cause
 from .._errors import HeadsMerged, NotConverged, TargetMismatch
 from .._families import named, with_option
 from .._limits import check_budget, check_memory
@@ -67,15 +68,21 @@ def recover(
     with bar() if progress is True else nullcontext(progress or None) as report:
         planned = expected_queries(wanted) if report is not None else 0
         with guarded(oracle, budget, planned, report) as box:
-            try:
-                found, warning = recover_wanted(box, wanted)
-            except (TargetMismatch, NotConverged):
-                if not find_rounded_tokens(box):
-                    raise
-                found, warning = recover_wanted(box, wanted)
+            found, warning = recover_or_say(box, wanted)
     if warning:
         warnings.warn(warning, HeadsMerged, stacklevel=2)
     return found
+
+
+def recover_or_say(box: Oracle, wanted: Wanted) -> Outcome:
+    """Once more where it turns out that the box rounds its tokens; a refusal says why, if that can be found out."""
+    try:
+        return recover_wanted(box, wanted)
+    except (TargetMismatch, NotConverged) as error:
+        if not find_rounded_tokens(box):
+            add_cause(error, box, wanted.seed)
+            raise
+    return recover_wanted(box, wanted)
 
 
 def recover_wanted(box: Oracle, wanted: Wanted) -> Outcome:

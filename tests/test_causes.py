@@ -1,0 +1,83 @@
+"""What a refusal says: the cause that is true, and one thing to try, which works or is refused again."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+import glasshead as gh
+
+from .helpers import head
+
+DIM = 6
+TARGET = head(DIM, seed=3)
+
+
+FRESH = np.random.default_rng(0)
+
+
+def dropout(X):
+    return TARGET(X) * (FRESH.random(len(X)) > 0.3)
+
+
+def batch_norm(X):
+    y = TARGET(X)
+    return (y - y.mean()) / (y.std() + 1e-3)
+
+
+def query_first(X):
+    return TARGET(X[:, ::-1])
+
+
+def positions(X):
+    return TARGET(X + np.cos(np.arange(X.shape[1]))[:, None])
+
+
+def window(X):
+    return TARGET(X[:, -4:])
+
+
+def truncated(X):
+    kept = np.concatenate([X[:, :3], X[:, -1:]], axis=1) if X.shape[1] > 4 else X
+    return TARGET(kept)
+
+
+CAUSES = {
+    dropout: "dropout left on",
+    batch_norm: "beside others, as by a norm over the batch",
+    query_first: "the query token seems to be the first one",
+    positions: "as with positions",
+    window: "as with a window",
+    truncated: "cut sequences off",
+}
+
+
+@pytest.mark.parametrize("box", CAUSES, ids=lambda box: box.__name__)
+def test_the_cause_is_named(box):
+    with pytest.raises(gh.GlassheadError, match=CAUSES[box]) as caught:
+        gh.recover(gh.ValueOracle(box, dim=DIM))
+    assert sum(words in str(caught.value) for words in CAUSES.values()) == 1
+
+
+def test_what_is_advised_works():
+    found = gh.recover(gh.ValueOracle(lambda X: query_first(X[:, ::-1]), dim=DIM))
+    assert np.linalg.norm(found.model.W - TARGET.W) <= found.bound
+    one_by_one = gh.ValueOracle(lambda X: np.concatenate([batch_norm(x[None]) for x in X]), dim=DIM)
+    with pytest.raises(gh.GlassheadError):  # alone, every answer is the same
+        gh.recover(one_by_one)
+
+
+def test_what_has_no_usual_cause_is_not_given_one():
+    def temperature(X):
+        scores = np.einsum("bnd,bd->bn", X, X[:, -1] @ TARGET.W.T) / np.sqrt(X.shape[1])
+        return np.einsum("bn,bnd->bd", softmax(scores, axis=1), X) @ TARGET.v
+
+    with pytest.raises(gh.GlassheadError) as caught:
+        gh.recover(gh.ValueOracle(temperature, dim=DIM))
+    assert not any(words in str(caught.value) for words in CAUSES.values())
+
+
+def test_no_cause_is_looked_for_beyond_a_budget():
+    oracle = gh.ValueOracle(positions, dim=DIM)
+    with pytest.raises(gh.GlassheadError):
+        gh.recover(oracle, budget=105)
+    assert oracle.queries <= 105
