@@ -195,11 +195,10 @@ def boundless():
     ("offs", "bounded", "ok"),
     [
         ((0.04, 0.04, 0.04), True, True),
-        ((0.06, 0.06, 0.06), True, False),
-        ((0.06, 0.04, 0.06), True, True),  # bounds that are measured say what to expect elsewhere
+        ((0.04, 0.04, 0.06), True, False),
         ((0.04, 0.06, 0.04), False, False),
         ((0.04, 0.04, 0.04), False, True),
-        ((0.04, 0.04, 0.04, 0.5), False, True),  # single tokens are not judged by this
+        ((0.04, 0.04, 0.04, 0.06), False, False),
     ],
 )
 def test_answers_off_by_a_twentieth_of_their_range_say_too_little(offs, bounded, ok):
@@ -209,6 +208,16 @@ def test_answers_off_by_a_twentieth_of_their_range_say_too_little(offs, bounded,
         return
     with pytest.raises(gh.AccuracyUnreachable, match="answers are off by 6% of their range"):
         judge.refuse_void(found, HELD, groups_off(*offs))
+
+
+@pytest.mark.parametrize(("offs", "ok"), [((0.06, 0.04, 0.06, 0.06), True), ((0.06, 0.06, 0.06, 0.06), False)])
+def test_where_bounds_leave_all_open_one_size_of_tokens_must_agree(offs, ok):
+    groups = groups_off(*offs, furthest=1.0)
+    if ok:
+        judge.refuse_void(learned(), HELD, groups)
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match="answers are off by 6% of their range"):
+        judge.refuse_void(learned(), HELD, groups)
 
 
 def test_one_answer_in_eleven_may_be_close_to_a_tie():
@@ -299,6 +308,8 @@ class Near(LearnedHead):
     (0.0, 0.009, 11, True),  # a hundredth of the range
     (0.1, 0.2, 11, True),  # suited tokens show W to be off as well: 3 x 2 x 0.1
     (0.01, 0.2, 11, False),
+    (5.0, 2.9, 11, True),  # bounds are not made any wider: 3 x 1
+    (5.0, 3.2, 11, False),
 ])  # fmt: skip
 def test_answers_to_users_are_held_against_what_suited_tokens_show(suited, off, wrong, ok):
     found = Near(**vars(learned()) | {"bound": 1.0})
@@ -306,6 +317,15 @@ def test_answers_to_users_are_held_against_what_suited_tokens_show(suited, off, 
     groups = [answered(offs), answered(np.full(11, suited), "suited", typical=1.0), answered(offs, "larger")]
     broken = judge.strayed(found, HELD, groups, np.random.default_rng(0))
     assert (broken is None) == ok
+
+
+@pytest.mark.parametrize("off", [1e-3, 0.1])
+def test_bounds_behind_a_network_are_measured_on_suited_tokens(off):
+    found = learned()
+    groups = [answered([9.0], "users", level=2.0), answered([off], "suited", level=2.0)]
+    times = judge.with_bounds_behind(found, groups).bound / found.bound
+    assert times == pytest.approx(judge.WIDENED * judge.SLOPE * off / 2.0)
+    assert judge.with_bounds_behind(found, groups[:1]) is found
 
 
 # A first look, and yes and no.

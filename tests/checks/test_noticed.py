@@ -11,6 +11,7 @@ from glasshead._checks import family_laws, laws, noise, odds
 from glasshead._checks.laws import LAWS, Asked, Claim, Slack, refuse_broken
 from glasshead._checks.noise import Noise, Unpromised
 from glasshead._errors import ANY_ORDER, ASKED_AGAIN, ONE_TOKEN, STRAIGHT_RAYS, TWO_COPIES, Evidence
+from glasshead._learned import LearnedHead
 from glasshead._meters import ValueMeter, Values, orthonormal_frame
 from tests.meters.promises import Promising
 
@@ -548,3 +549,40 @@ def test_short_answers_may_show_noise_that_long_ones_hide():
     found = noise.read_noise(Promising(D, f, max_norm=1e6), unpromised())
     assert 0.8e-3 < found.size < 3e-3
     assert found.share == 0.0
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-6])
+@pytest.mark.parametrize(("times", "ok"), [(0.9, True), (1.1, False)])
+def test_eight_copies_of_a_key_have_eight_times_its_odds(tolerance, times, ok):
+    """Within twice the error of an answer, once as it is and once as it moves what the law makes of it."""
+    bounds = {"bound": 0.0, "bound_v": 0.0, "bound_key_bias": 0.0, "bound_bias": 0.0}
+    found = LearnedHead(model=HEAD, rank=D, confidence=1.0, **bounds)
+    allowed = []
+
+    def f(X):
+        y = HEAD(X)
+        if X.shape[1] != 9:
+            return y
+        p = HEAD.weights(X[:, [0, -1]])[:, 0]
+        steep = 8 / (1 + 7 * p) ** 2
+        size = np.linalg.norm(X, axis=2).max(axis=1) * np.linalg.norm(V)
+        error = tolerance + 2.0**-53 * (4 + 2 * np.sqrt(D)) * size
+        allowed.append(2 * (1 + steep) * error)
+        return y + times * allowed[-1]
+
+    oracle = Promising(D, f, tolerance=tolerance, roundoff=2.0**-53)
+    broken = odds.check_odds(oracle, found, np.random.default_rng(0))
+    assert oracle.queries == 8
+    if tolerance:
+        assert (broken is None) == ok
+    else:
+        assert broken is None or not ok
+
+
+@pytest.mark.parametrize("bias", [0.0, 40.0])
+def test_a_signal_is_what_tokens_add_to_a_bias_on_either_side(bias):
+    """Values against the bias, as large as it: noise is seen all the same."""
+    seen = Unpromised(Values(-V, bias, 1.0), np.ones((1, D)), True)
+    box = Noisy(0.1)
+    found = noise.read_noise(Promising(D, lambda X: bias + box(X), max_norm=50.0), seen)
+    assert 0.08 < found.size < 0.3

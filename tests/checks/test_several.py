@@ -196,6 +196,29 @@ def test_answers_move_by_no_more_than_what_is_unknown_of_scores(share):
     assert worst > 0.02
 
 
+def test_a_bound_on_what_scores_move_is_half_the_range_of_values_at_most():
+    """Scores that may be anything: half of all weight, from the largest value to the smallest or back, and twice."""
+    head, X = gh.Attention(np.eye(D), np.ones(D)), np.random.default_rng(0).standard_normal((5, 3, D))
+    half = np.ptp(X @ head.v, axis=1) / 2
+    np.testing.assert_allclose(several.unsure(head, X, 1e9), half * np.expm1(1.0))
+    small = several.unsure(head, X, 1e-9)
+    norms = np.linalg.norm(X, axis=2)
+    off = 1e-9 * norms.max(axis=1) * (2.0 * norms[:, -1] + np.sqrt(2.0))
+    np.testing.assert_allclose(small, half * 2 * off, rtol=1e-6)
+
+
+def test_slack_at_other_lengths_has_what_the_usual_ones_leave_open():
+    oracle, found = Promising(D, roundoff=2.0**-53), learned()
+    X = np.random.default_rng(0).standard_normal((4, 3, D))
+    answers = found.model(X)
+    tight, loose = (several.slack(oracle, found, X, answers, residual) for residual in (0.0, 1e-3))
+    chosen = np.abs(answers - several.mean_answers(found, X)) + sum(
+        np.abs(several.preferred(h, X)) for h in found.model.heads
+    )
+    assert (loose >= 1e-2 * chosen).all()
+    assert (tight < 1e-4 * (1 + chosen)).all()
+
+
 def test_what_the_usual_tokens_leave_open():
     """Beside a large bias, more."""
     oracle = Promising(D, roundoff=2.0**-53)
@@ -312,6 +335,13 @@ def test_two_sequences_on_either_side_of_a_change(length):
     assert values[0] > 0 > values[1]
     assert (np.abs(values) >= 0.99 * allowed).all()
     assert (np.abs(values) < 10 * allowed).all()
+
+
+@pytest.mark.parametrize("bias", [0.0, 3.0])
+def test_how_far_along_v_a_value_is_zero(bias):
+    head = from_signs(bias=bias).model
+    for x in np.random.default_rng(0).standard_normal((10, 3, D)):
+        assert head(x + signs.change_along(head, x) * head.v) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_a_plane_a_little_elsewhere_is_noticed():

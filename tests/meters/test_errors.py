@@ -212,3 +212,38 @@ def test_rounding_errors_do_not_line_up_but_a_tolerance_may():
     assert likely_sum(Promising(64), 1.0) == pytest.approx(0.5)
     assert likely_sum(Promising(9), 1.0) == 1.0
     assert likely_sum(Promising(64, tolerance=1e-9), 1.0) == 1.0
+
+
+@pytest.mark.parametrize("shrunk", [1.0, 0.4])
+def test_what_the_bias_does_to_a_logit_is_its_derivative(shrunk):
+    """All readings are off by e: the bias, every entry of v and v along itself, but no two-row answer."""
+    spoiled = Spoiled(1e-9)
+    q, keys, v = spoiled.q, spoiled.keys, spoiled.v
+    oracle, values = Promising(5, tolerance=1e-9), Values(v, 0.7, 64.0, along=True)
+    s = np.clip(spoiled.logits, -1, 1)
+
+    def read(e):
+        dv = e * values.per_bias
+        swing = shrunk * (keys @ (v + dv))
+        signal = shrunk * (keys @ v) * expit(shrunk * s) - e - (q @ dv)[:, None]
+        return np.log(signal / (swing - signal)) / shrunk
+
+    rate = (read(1e-6) - read(-1e-6)) / 2e-6
+    tiny = np.full(s.shape, 1e-12)
+    readings = Readings(q, keys, s, np.full(s.shape, np.inf), np.full(s.shape, shrunk))
+    errors = split_errors(oracle, values, readings, tiny, tiny, tiny)
+    np.testing.assert_allclose(np.abs(errors.shared[0]), 1e-9 * np.abs(rate), rtol=1e-4)
+
+
+def test_rounding_of_v_counts_for_every_logit_on_its_own():
+    spoiled, u = Spoiled(0.0), 2.0**-24
+    oracle, values = Promising(5, roundoff=u), Values(spoiled.v, 0.7, 64.0, along=True)
+    s = spoiled.logits
+    readings = Readings(spoiled.q, spoiled.keys, s, np.full(s.shape, np.inf), np.ones_like(s))
+    none = np.zeros(s.shape)
+    errors = split_errors(oracle, values, readings, none, none, none)
+    swing = np.abs(spoiled.keys @ spoiled.v)
+    signal, rest = swing * expit(s), swing * expit(-s)
+    q, keys = np.linalg.norm(spoiled.q, axis=1)[:, None], np.linalg.norm(spoiled.keys, axis=1)
+    each = values.rounding(oracle) * (q * (1 / signal + 1 / rest) + keys / rest)
+    np.testing.assert_allclose(errors.own, np.linalg.norm(each, axis=1), rtol=1e-9)

@@ -488,6 +488,15 @@ def test_scores_from_where_answers_change(bits):
     assert off.max() > 0.003 * 2.0**-bits
 
 
+def test_scores_beyond_the_limit_are_far_and_not_believed():
+    box, (q, u) = Yes(), near_origin(200, size=0.6)
+    found = crossings(box).read_matches(q, u)
+    size = np.abs(box.scores(q, u) * (1.0 - q[:, 0]) / u[:, 0])  # at about where the answer changes
+    assert (size > 2).sum() > 10
+    assert not found.good[size > 2].any()
+    assert not (found.good & found.far).any()
+
+
 def test_a_change_that_no_head_makes_is_not_believed():
     """One and two copies may fit a score by chance; a third, which must change at a place, does not."""
 
@@ -568,6 +577,21 @@ def test_flicker_shows_noise_before_the_sign(noise):
     assert (finer.bits, finer.flicker, finer.side) == (40, ruler.flicker, ruler.side)
 
 
+@pytest.mark.parametrize("side", [1, -1])
+def test_flicker_on_one_side_is_flicker(side):
+    """Answers that are wrong just before a change, or just after it."""
+
+    class OneSided(Yes):
+        def __call__(self, X):
+            t = self.attended(X)[:, 0] - 1.0
+            wrong = (np.abs(t) < 1e-4) & (np.sign(t) == side) & (X.shape[1] == 3) & (self.rng.random(len(X)) < 0.5)
+            return (t > 0) ^ wrong
+
+    ruler, (q, u) = crossings(OneSided()), near_origin(20)
+    ruler.find_flicker(q, u)
+    assert ruler.flicker > 1e-6
+
+
 def test_partners_lead_to_the_other_side_too():
     u = near_origin()[1]
     f = crossings().partner(u)
@@ -625,6 +649,29 @@ def test_a_place_is_looked_for_at_other_lengths(scale):
     best = pilots(Scaled()).find_best(found)
     assert best.works
     assert best.error <= found.error
+
+
+def test_probes_grow_to_where_scores_are_typical():
+    """From probes a thousand times too short, by factors of four at most."""
+    looking = pilots()
+    found = looking.find_length(1.0, 1e-3)
+    assert 0.03 < found.rho < 1.0
+    box, (q, u) = Behind(), found.probes(50, np.random.default_rng(9))
+    assert np.sqrt(np.mean(box.scores(q, u) ** 2)) > 0.02
+
+
+def test_the_best_place_is_not_looked_for_in_vain():
+    """Strides end where scores do not get more certain."""
+    looking = pilots()
+    first = looking.find_first()
+    before = looking.oracle.queries
+    assert looking.find_best(first) is first  # it is good as it is
+    assert looking.oracle.queries == before
+    from dataclasses import replace
+
+    noisy = replace(first, relative=1e-3, error=1e-30)  # no other place is as good
+    looking.find_best(noisy)
+    assert looking.oracle.queries - before < 400
 
 
 def test_no_place_is_longer_than_can_be_sent():

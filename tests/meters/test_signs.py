@@ -298,6 +298,11 @@ def test_directions_along_the_plane_are_read_as_well():
     np.testing.assert_allclose(scores.t, across.T @ W.T @ across, atol=1e-7)
 
 
+def test_nothing_asked_is_nothing_read():
+    assert meter().columns(np.empty((0, D)), np.eye(D)).t.shape == (0, D)
+    assert meter().columns(np.eye(D), np.empty((0, D))).t.shape == (D, 0)
+
+
 def test_blocks_are_read_side_by_side():
     plain = meter(bits=16)
     rng = np.random.default_rng(0)

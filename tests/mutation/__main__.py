@@ -16,6 +16,7 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
@@ -92,19 +93,30 @@ def try_all(record: dict, options: argparse.Namespace) -> None:
         return name in before and (options.new or (options.survivors and "survived" not in before[name]))
 
     def job(name: str, module: str, code: CodeType, tests: list[str]) -> Job:
-        tests = chosen(tests, reach.tests, options.limit)
-        return Job(name, module, code, tests, sum(reach.tests[test][0] for test in tests))
+        return Job(name, module, code, chosen(tests, reach.tests, options.limit))
 
     def done(job: Job, by: str) -> None:
+        if job.code is None:
+            if by:
+                raise RuntimeError(f"{by} fails without any change, so what it killed may be alive")
+            return
         print(f"{'killed  ' if by else 'SURVIVED'} {job.name}\n         {by or f'{len(job.tests)} tests'}", flush=True)
         why = before.get(job.name, {}).get("survived", "")
         record["mutants"][job.name] = {"killed": by} if by else {"survived": why}
         RECORD.write_text(written(record))
 
+    def jobs() -> Iterator[Job]:
+        for name, hand in hands.items():
+            if not known(name):
+                yield job(name, hand.module, hand.code(), reach.of_module(hand.module))
+        for home, mutant in sample:
+            if not known(mutant.name):
+                yield job(mutant.name, home.name, home.code(mutant), reach.of(mutant))
+        killers = {seen.get("killed", "") for seen in record["mutants"].values()}
+        yield Job("no change", "", None, {test: reach.tests[test][0] for test in killers if test in reach.tests})
+
     hands = {f"by hand: {hand.name}": hand for hand in BY_HAND if options.only in hand.name}
-    jobs = [job(n, hand.module, hand.code(), reach.of_module(hand.module)) for n, hand in hands.items() if not known(n)]
-    jobs += [job(m.name, home.name, home.code(m), reach.of(m)) for home, m in sample if not known(m.name)]
-    run_all(jobs, done)
+    run_all(jobs(), done)
 
 
 if __name__ == "__main__":

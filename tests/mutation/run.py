@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -20,7 +20,7 @@ from _pytest.runner import runtestprotocol
 
 from .reach import EARLY, ROOT, load_everything
 
-STARTING = 5.0  # seconds of computing that a fork may take beside its tests
+STARTING = 2.0  # seconds of computing that a test may take beside what it takes without the change
 TIMES_SLOWER = 4.0  # than without the change: a mutant that makes tests slower than that is noticed
 WALL = 20.0  # times as much by the clock, should it wait instead of computing
 # Tests of single parts come first,
@@ -37,24 +37,23 @@ TOO_LONG, NOT_LOADED = "it takes too long", "the module does not load"
 
 @dataclass(frozen=True)
 class Job:
-    """A mutant by its name, the module and its code with the change, and the tests to try with their seconds."""
+    """A mutant by its name, the module and its code with the change, and the tests to try, in order, with the seconds
+    that each takes without it."""
 
     name: str
     module: str
     code: CodeType | None
-    tests: Sequence[str]
-    seconds: float
+    tests: dict[str, float]
 
 
-def chosen(tests: Iterable[str], seconds: dict[str, tuple[float, list[str]]], limit: float) -> list[str]:
-    """The first tests that take no longer than the limit together."""
+def chosen(tests: Iterable[str], seen: dict[str, tuple[float, list[str]]], limit: float) -> dict[str, float]:
+    """The first tests that take no longer than the limit together, with their seconds."""
     ordered = sorted(tests, key=lambda test: (not test.startswith(NEAREST), test.startswith(RECORDED)))
-    total, kept = 0.0, []
+    kept: dict[str, float] = {}
     for test in ordered:
-        total += seconds[test][0]
-        if total > limit and kept:
+        if kept and sum(kept.values()) + seen[test][0] > limit:
             break
-        kept.append(test)
+        kept[test] = seen[test][0]
     return kept
 
 
@@ -80,11 +79,11 @@ class Loop:
         gc.collect()
         gc.freeze()  # forks share what is there, and would copy all of it to look for garbage
         for job in self.jobs:
-            self.done(job, tried(job, [items[test] for test in job.tests if test in items]))
+            self.done(job, tried(job, {items[test]: seconds for test, seconds in job.tests.items() if test in items}))
         return True
 
 
-def tried(job: Job, items: list[pytest.Item]) -> str:
+def tried(job: Job, items: dict[pytest.Item, float]) -> str:
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
@@ -94,7 +93,7 @@ def tried(job: Job, items: list[pytest.Item]) -> str:
         finally:
             os._exit(0)
     os.close(tell)
-    deadline = time.monotonic() + WALL * (STARTING + TIMES_SLOWER * job.seconds)
+    deadline = time.monotonic() + WALL * (STARTING + TIMES_SLOWER * sum(items.values()))
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
@@ -108,21 +107,27 @@ def tried(job: Job, items: list[pytest.Item]) -> str:
     return said[1:]
 
 
-def first_failure(job: Job, items: list[pytest.Item]) -> str:
+def first_failure(job: Job, items: dict[pytest.Item, float]) -> str:
     """In the fork, after a "=": the test that fails."""
-    limit = int(STARTING + TIMES_SLOWER * job.seconds) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1), os.dup2(nowhere, 2)
+    allow(0.0)
     if job.code is not None:
         try:
             transplant(job.module, job.code)
         except Exception:
             return f"={NOT_LOADED}"
-    for item in items:
+    for item, seconds in items.items():
+        allow(seconds)
         if any(report.failed for report in runtestprotocol(item, log=False, nextitem=None)):
             return f"={item.nodeid}"
     return "="
+
+
+def allow(seconds: float) -> None:
+    """Ends this process where what comes next takes far longer than it should."""
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + STARTING + TIMES_SLOWER * seconds) + 1, most))
 
 
 def transplant(module: str, code: CodeType) -> None:

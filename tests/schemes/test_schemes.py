@@ -345,6 +345,18 @@ def test_full_rank_is_not_looked_for_in_vain():
     assert found.confidence == 1.0
 
 
+def test_full_rank_costs_hardly_more_in_rounds():
+    """Columns are begun many at once there, and asking whether to stop costs more."""
+
+    class Rounds(Known):
+        in_rounds = True
+
+    meter = Rounds(np.random.default_rng(0).standard_normal((24, 24)))
+    assert low_rank(meter, np.random.default_rng(0)).rank == 24
+    assert meter.count == 24 * 24
+    assert len(meter.asked) <= 14
+
+
 def test_a_W_of_zero_is_bounded():
     meter = Known(np.zeros((10, 10)), 1e-4)
     found = low_rank(meter, np.random.default_rng(0))

@@ -108,7 +108,7 @@ def split_errors(
         return -(q @ error)[:, None] * both - (keys @ error) * per_rest
 
     of_bias, along = values.bias_error(oracle), values.along_error(oracle) / values.step
-    shared = np.stack([of_bias * (both + moved(values.per_bias)), along * moved(direction)])
+    shared = np.stack([of_bias * (moved(values.per_bias) - both), along * moved(direction)])
     elsewhere = values.across_error(oracle) / values.step
     q, keys = (tokens - np.outer(tokens @ direction, direction) for tokens in (q, keys))
     own = np.linalg.norm(single, axis=1) + elsewhere * np.linalg.norm(q, axis=1) * np.linalg.norm(both, axis=1)
