@@ -50,7 +50,7 @@ class LearnedBlock(Attending):
         free = f", {self.free} free direction{'s' * (self.free != 1)}" * bool(self.free)
         ranks = ", ".join(str(rank) for rank in dict.fromkeys(self.rank))
         count = "one head" if len(self.rank) == 1 else f"{len(self.rank)} heads"
-        heads = f"{count} of rank {ranks}, each parameter to about {self.error:.0e} of its head's"
+        heads = f"{count} of rank {ranks}, each W to about {self.error:.0e} of itself"
         return f"a block: {heads}{norms}{free}; {residual}; what is behind stays a box, which answers are asked of"
 
     def says(self, x: np.ndarray) -> bool:
