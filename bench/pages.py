@@ -8,6 +8,7 @@ from . import (
     any_network_page,
     blocks_page,
     constants_page,
+    encoder_page,
     multi_head_page,
     noise_page,
     transformer_page,
@@ -26,6 +27,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "hessian-route.md": blocks_page.page,
     "constants.md": constants_page.page,
     "trust.md": trust_page.page,
+    "blocks.md": encoder_page.page,
     "how-it-is-built.md": tree.page,
 }
 

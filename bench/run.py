@@ -21,6 +21,7 @@ from . import (
     any_network,
     blocks,
     constants,
+    encoder,
     float32,
     half,
     memory,
@@ -52,6 +53,7 @@ BENCHES = {
     "together": together,
     "trust": trust,
     "blocks": blocks,
+    "encoder": encoder,
     "constants": constants,
 }
 

@@ -196,3 +196,49 @@ def test_heads_whose_w_no_answer_shows_are_refused():
         accepted += 1
         assert gh.distance(found.model, target) < 0.1
     assert accepted < 3
+
+
+@pytest.mark.parametrize("faint", [1e-3, 1e-2])
+@pytest.mark.parametrize("promise", [{}, {"rtol": 2.0**-23}])
+def test_a_faint_second_head_shows_in_the_odds_of_copies(faint, promise):
+    """Bounds of W leave more open than it does, and the law of copies knows nothing of W."""
+    W, v, rng = gaussian(5, 2)
+    second, value = rng.standard_normal((5, 5)), faint * rng.standard_normal(5)
+
+    def box(X):
+        return (attended(X, W, v) + attended(X, second, value)).astype(np.float32)
+
+    try:
+        found = gh.recover(gh.ValueOracle(box, dim=5, **promise))
+    except gh.GlassheadError:
+        return
+    assert found.heads == 2
+
+
+def test_a_large_bias_does_not_hide_how_scores_are_rounded():
+    made = FORMATS["bfloat16-scores"]
+    for seed in range(4):
+        W, v, _ = gaussian(3, seed)
+
+        def box(X, W=W, v=v):
+            x = made.tokens(X)
+            return made.answer(made.attend(x, scores(x, W.astype(np.float32))) @ v.astype(np.float32) + np.float32(1e5))
+
+        try:
+            found = gh.recover(gh.ValueOracle(box, dim=3), family="attention", seed=seed)
+        except gh.GlassheadError:
+            continue
+        assert np.linalg.norm(found.model.W - W.astype(np.float32)) <= found.bound
+
+
+def test_float32_behind_a_read_out_in_float64_is_recovered():
+    W, _, rng = gaussian(6, 1)
+    V, readout = rng.standard_normal((6, 6)), rng.standard_normal(6)
+
+    def box(X):
+        x = X.astype(np.float32)
+        shares = weights(np.einsum("bnd,bd->bn", x, x[:, -1] @ W.astype(np.float32).T))
+        return np.einsum("bn,bnd->bd", shares, x @ V.astype(np.float32)).astype(np.float64) @ readout
+
+    found = gh.recover(gh.ValueOracle(box, dim=6))
+    assert np.linalg.norm(found.model.W - W) <= 1e-3 * np.linalg.norm(W)

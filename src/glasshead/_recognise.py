@@ -30,6 +30,9 @@ from ._oracles import DOUBLE, SINGLE, Opening, Oracle, law_token
 BENT = 1e-3
 NEARBY_PLACES = 3  # where answers are tested for being linear nearby; a kink may spoil one of them
 STRAIGHT = 256.0  # roundings of the largest answer
+# The dimension up to which one head is cheaper to read alone than as a block: ten queries for each entry of W against
+# some 300 for each dimension. That there are several shows in less than a hundred.
+CHEAPER_ALONE = 32
 SHOWN_OUTPUTS = 0.5  # of the dimension: with fewer outputs hardly any value maps show apart
 ROUGH = 0.1  # of the change over a step: answers that rough nearby are noise, which the learner of one head tells
 LENGTHS = 2.0**-7, 2.0**-14  # of tokens whose copies are compared; one copy and two, at length 1, are a law of one head
@@ -89,8 +92,12 @@ def find_network(oracle: Oracle, rng: np.random.Generator) -> Guess:
         return ONE_HEAD
     if middle.shape[1] == 1 and np.median(bent) <= allowed:
         return Guess(("transformer", "any-network"), "one-row answers are not affine but linear nearby")
-    several = BLOCK.families if enough_outputs(oracle, middle.shape[1]) else ()
-    return Guess((*several, "any-network"), "one-row answers are not affine, and curved")
+    families = "any-network", *BLOCK.families
+    if not enough_outputs(oracle, middle.shape[1]):
+        families = families[:1]
+    elif oracle.dim > CHEAPER_ALONE:
+        families = families[::-1]
+    return Guess(families, "one-row answers are not affine, and curved")
 
 
 def enough_outputs(oracle: Oracle, outputs: int) -> bool:
@@ -104,6 +111,7 @@ def find_block(oracle: Oracle, rng: np.random.Generator) -> Guess:
     return BLOCK if enough_outputs(oracle, outputs) else NO_GUESS
 
 
+LONG_TOKEN = 2.0**20  # whose answers are not rounded away, and whose squares float32 still holds
 UNSEEN, SHOWS = 2.0**-30, 2.0**-20  # changes of a token that float32 cannot tell from none, and that it can
 
 
@@ -112,9 +120,13 @@ def find_rounded_tokens(oracle: Oracle) -> bool:
     read-out in float64: then it computes with fewer digits than it shows. Three queries; the box takes note."""
     if oracle.answers != "value" or not oracle.exact or oracle.roundoff > DOUBLE:
         return False
-    token = (law_token(oracle, np.random.default_rng(0)) / 2).astype(np.float32).astype(np.float64)
+    # Long, or answers that are rounded would hide it; changed unevenly, since a norm forgets how long a token is.
+    length, signs = min(oracle.reach, LONG_TOKEN) / (2 * min(1.0, oracle.reach)), (-1.0) ** np.arange(oracle.dim)
+    token = (length * law_token(oracle, np.random.default_rng(0))).astype(np.float32).astype(np.float64)
     try:
-        one, alike, apart = oracle(np.stack([token, token * (1 + UNSEEN), token * (1 + SHOWS)])[:, None])
+        one, alike, apart = oracle(
+            np.stack([token, token * (1 + UNSEEN * signs), token * (1 + SHOWS * signs)])[:, None]
+        )
     except GlassheadError:  # a budget that ended, say: then nothing is known
         return False
     rounded = np.array_equal(one, alike) and not np.array_equal(one, apart)

@@ -19,6 +19,18 @@ COVERED = (
     "dropout left on",
     "answers gone wrong",
     "depends on the batch",
+    "window or truncation",
+    "query that is not linear",
+    "keys that are not linear",
+    "positions",
+    "counting",
+    "routed on the last token",
+    "left by 1%",
+    "left by 3%",
+    "left by 10%",
+    "drift",
+    "noise nobody promised",
+    "large output bias",
 )
 STANDS = ("right", "refused", "accepted")
 

@@ -50,6 +50,7 @@ HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from whic
 FEWEST = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
 PROMISE_BROKEN = 4.0  # the same square, from which a promise is not believed
 SLOPE = 80.0  # by how much less than their range answers behind a network typically move with a score: 3 to 80 times
+TIES = 0.05  # of the answers to users' tokens and larger ones: closer to a tie than any model within the bounds tells
 NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
 SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence
 
@@ -79,6 +80,7 @@ def check_everywhere(
             return learned, replace(held, evidence=broken)
         if found is not learned:
             learned, groups = found, with_doubts(groups, found, held, rng)
+            refuse_unbounded(oracle, learned, held)
     elif learned.bound is not None:
         seen = with_bounds_behind(learned, groups)
         groups = with_doubts(groups, seen, held, rng)
@@ -151,7 +153,7 @@ def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.ran
     seen = learned.with_bounds_times(min(1.0, SHRUNK * of_kind(groups, SUITED).seen))
     others = [group for group in groups if group.kind.name in (USERS, LARGER)]
     off = [group.strays for group in with_doubts(others, seen, held, rng)]
-    if float(np.mean(np.concatenate([each.excess for each in off]) > 1)) <= 1 - NEARLY_ALL:
+    if float(np.mean(np.concatenate([each.excess for each in off]) > 1)) <= TIES:
         return None
     return next(found for each in off if (found := each.evidence(EVERYWHERE)) is not None)
 

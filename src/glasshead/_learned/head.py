@@ -13,7 +13,7 @@ from .._models import Attention
 from .._oracles import Oracle
 from .learned import MEASURED, Predicting, free_parameters, gaussian_like, head_length, typical_score_error
 
-ROUNDINGS = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
+STRICT_POWER = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
 OPEN_TIMES, OPEN_SCORE = 3.0, 0.5  # times the typical error of a score, and one that settles nothing
 ABOVE_BIAS = 16.0  # times a bias: what long keys say is rounded as if there were none
 WIDER = 3.0  # times an interval: what the held-out check allows
@@ -114,7 +114,7 @@ class LearnedHead(Predicting):
         rounding = u * (2 * (d + 8) * longest * np.linalg.norm(head.v) + (16 + 2 * X.shape[1]) * size)
         promise = (oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol)
         bounded = moved + longest * self.bound_v + self.bound_bias + promise + rounding
-        return np.minimum(bounded, u**ROUNDINGS * size) if self.strict else bounded
+        return np.minimum(bounded, u**STRICT_POWER * size) if self.strict else bounded
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ SQUEEZED_LOGIT = 0.5  # rms of the logits that the key bias alone gives to keys 
 # Dimensions in which the key bias may be read again, d more queries, with keys that hardly see it: it halves the error
 # of W beside biases of ten times W and v. Up to 4 a second measurement of all of W does more; past 16 it would not fit
 # into the 64 queries beyond one per parameter.
-AGAIN = range(5, 17)
+READ_AGAIN = range(5, 17)
 LONGER = 6.0  # how many times longer keys may be then
 LEAN = 0.9  # times d^(-1/6), how far queries lean to one side where a key bias may hide: gives the least bound
 
@@ -98,7 +98,7 @@ def find_frames_with_bias(meter: ValueMeter, rng: np.random.Generator, around: n
     # Balances the answers' error, which falls with rho, against the bias's, which rises with it.
     rho = KEY_BIAS_LOGIT * d**0.75 / float(np.linalg.norm(meter.key_bias))
     # Where the output's bias drowns what such keys add, longer ones pay, if the key bias is read again with them.
-    again = d in AGAIN and abs(meter.values.bias) > rho * float(np.linalg.norm(meter.values.v))
+    again = d in READ_AGAIN and abs(meter.values.bias) > rho * float(np.linalg.norm(meter.values.v))
     rho = min(rho * (LONGER if again else 1.0), oracle.reach / 2)
     meter = replace(
         meter,

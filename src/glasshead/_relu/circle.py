@@ -19,7 +19,7 @@ from .scale import AnswerNoise
 from .tolerances import NARROWEST, NEAREST_TO_CROSSING
 
 FIRST_SAMPLES = 4  # samples to begin with, each with a companion
-MOST_ROUNDS = 10_000
+MOST_SAMPLINGS = 10_000
 MOST_IDLE = 16  # rounds in a row that neither ask nor settle anything: gaps too narrow for a new sample, drawn again
 GAPS_AT_ONCE = 128  # gaps looked into in one round, from the left: a hopeless search is then seen before it asks much
 MOST_SAMPLES, SAMPLES_PER_KINK = 800, 30  # a search that asked more than this found something else than kinks
@@ -49,7 +49,7 @@ def find_kinks(
     samples.add(grid, F(grid))
     samples.add(grid + beside, F(grid + beside), pair=True)
     idle = 0
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_SAMPLINGS):
         settled = np.count_nonzero(samples.flat | samples.kink)
         wanted, pair = next_samples(samples, rng)
         if len(wanted) == 0 and np.all(samples.flat | samples.kink):

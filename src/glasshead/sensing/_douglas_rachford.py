@@ -14,7 +14,7 @@ from .._types import Float
 from ._factors import Factors
 from ._measurements import Constraints
 
-MEMORY = 10
+KEPT_STEPS = 10
 # Relative weight of a ridge on the small least-squares problem, whose columns become parallel near convergence.
 RIDGE = 1e-10
 # An extrapolation that made the step this much longer than the best remembered one was a mistake: forget and restart.
@@ -36,8 +36,8 @@ class Anderson:
         plain = z + step
         if self._steps and np.linalg.norm(step) > LONGER_STEP * min(np.linalg.norm(s) for s in self._steps):
             self.forget()
-        self._points = [*self._points[-MEMORY:], plain.ravel()]
-        self._steps = [*self._steps[-MEMORY:], step.ravel()]
+        self._points = [*self._points[-KEPT_STEPS:], plain.ravel()]
+        self._steps = [*self._steps[-KEPT_STEPS:], step.ravel()]
         return plain - self._correction().reshape(z.shape) if len(self._steps) > 1 else plain
 
     def _correction(self) -> Float[np.ndarray, "d"]:

@@ -46,7 +46,7 @@ def retract(W: Factors, step: Float[np.ndarray, "r d"]) -> Factors:
 
 
 # A direction with less of the measurements' energy than this is one that they do not see at all.
-UNSEEN = 1e-24
+UNSEEN_SHARE = 1e-24
 
 
 class Tangent:
@@ -111,7 +111,7 @@ def least_norm(
     while size > accuracy**2 and steps < limit:
         image = tangent.measure(direction)
         energy = image @ image
-        if energy <= UNSEEN * len(y) * np.vdot(direction, direction):
+        if energy <= UNSEEN_SHARE * len(y) * np.vdot(direction, direction):
             break
         length = size / energy
         y += length * image

@@ -15,7 +15,7 @@ from ..._models import Norm
 from ..._oracles import DOUBLE, Normalised, Oracle
 
 FORGETS = 0.01  # of what other tokens change: how much the same ones, twice as long, may
-SIZES = (0.5, 2.0, 1.0)  # rms entries of the tokens this is tried at
+NORM_SIZES = (0.5, 2.0, 1.0)  # rms entries of the tokens this is tried at
 SHIFTED, SHIFTED_ROUNDINGS = 1e-6, 2.0**12  # of the same: how much a shift of all entries may change, or roundings
 EXPONENTS = range(-40, 11, 2)  # of two: lengths at which the forgetting begins
 EPS_RAYS, MORE_RAYS = 6, 12  # rays that are asked about, in float64 and with fewer digits
@@ -26,7 +26,7 @@ EPS_GRID = np.exp(np.linspace(-6, 6, 241))  # around the first guess of eps
 EPS_STEPS = 30
 # A token of rms entry s that is made twice as long changes by 3 eps / (8 s^2) once it is normalised: by 0.0075, less
 # than FORGETS, for this eps. A larger one would not let the box forget lengths there.
-LARGEST_EPS = 0.02 * min(SIZES) ** 2
+LARGEST_EPS = 0.02 * min(NORM_SIZES) ** 2
 LARGEST_ERROR = 0.1  # of eps: one that is known no better is none
 SNAP = 1e-6  # an eps that near to a power of ten is one, and so is most likely one that may be
 EPS_SCATTER = 8.0  # times the scatter between rays
@@ -50,7 +50,7 @@ def find_norm_kind(oracle: Oracle, rng: np.random.Generator) -> str | None:
     if oracle.dim < 3:
         return None
     shifted = np.inf
-    for size in SIZES:
+    for size in NORM_SIZES:
         size = min(size, oracle.reach / (4 * np.sqrt(oracle.dim)))
         tokens = size * unit_rms(rng.standard_normal((5, oracle.dim)))
         x, q = tokens[:2], tokens[4:]

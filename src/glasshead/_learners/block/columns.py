@@ -17,14 +17,18 @@ from ..._oracles import Oracle, find_alike, single
 from .geometry import Reference, View, with_copies
 from .values import COPIES, Heads
 
+MOVED_BY_TOKENS = 0.1  # of an answer
 OF_REACH = 0.5  # for tokens, relative to the last one
 SHARE = 0.5  # of the tokens that every head could just tell apart
 SPARE = 4  # last tokens beyond the rank of W at which all scores are read
 TIMES = 1.5  # as many scores as unknowns, at the others
 FAR, FARTHEST = 0.5, 0.75  # how far last tokens lie from the reference: of its answer, and of its length
 CLEAR = 30.0  # between singular values of columns: less of a gap shows no rank
+NOISE_TIMES = 1e4  # times the misfit of answers: errors of columns are not larger, of the largest singular value
 LOST = 1e-6  # of what tokens move answers: a token that fits no better is another one that is answered alike
+ROUGH = 1e-2  # the same, where keys are wanted roughly
 ASTRAY, FINE = 30.0, 0.25  # or that many times the misfit of the best quarter
+TRIED, SHORTENED_ALL = 4, 0.3  # last tokens that are tried first; all are shortened by so much where these are lost
 SHORTENED, TRIES = 0.5, 5  # last tokens that are lost come closer, so often
 
 
@@ -55,32 +59,39 @@ def read_scores(
     return scores, np.where(np.isfinite(scores).all(axis=(1, 2)), left / moved, np.inf)
 
 
-def token_blocks(oracle: Oracle, each: int, least: int, k: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """`(blocks, each, d)`: tokens, relative to the last one, that span everything and have scores of the order of
-    one."""
+def token_blocks(
+    oracle: Oracle, at: Reference, heads: Heads, each: int, least: int, rng: np.random.Generator
+) -> np.ndarray:
+    """`(blocks, each, d)`: tokens, relative to the last one, that span everything and have scores of the order of one,
+    unless these would move answers too far."""
     blocks, dim = -(-least // each), oracle.dim
     D = np.concatenate([random_rotation(dim, rng) for _ in range(-(-blocks * each // dim))])[: blocks * each]
-    length = min(np.sqrt(dim / np.mean(np.sum(k**2, axis=1))), OF_REACH * oracle.reach)
+    moved = float(np.median(norms(D @ heads.B.sum(axis=0) @ at.jacobian))) * np.sqrt(each) / (COPIES + each)
+    scored = np.sqrt(dim / np.mean(np.sum(heads.k**2, axis=1)))
+    length = min(scored, MOVED_BY_TOKENS * np.linalg.norm(at.answer) / moved, OF_REACH * oracle.reach)
     return length * D.reshape(blocks, each, dim)
 
 
-def read_keys(oracle: Oracle, at: Reference, heads: Heads, each: int, rng: np.random.Generator) -> np.ndarray:
-    """`W_h q + key_bias_h` at another reference, `(H, d)`."""
-    blocks = token_blocks(oracle, each, oracle.dim, heads.k, rng)
-    scores = np.concatenate(
-        [read_scores(oracle, at, heads.B, at.token[None], D, heads.k)[0][0] for D in blocks], axis=1
-    )
+def read_keys(oracle: Oracle, at: Reference, heads: Heads, each: int, rng: np.random.Generator) -> np.ndarray | None:
+    """`W_h q + key_bias_h` at another reference, `(H, d)`; none where no weights explain answers there."""
+    blocks = token_blocks(oracle, at, heads, each, oracle.dim, rng)
+    parts = [read_scores(oracle, at, heads.B, at.token[None], D, heads.k) for D in blocks]
+    if not max(float(part[1][0]) for part in parts) <= ROUGH:
+        return None
+    scores = np.concatenate([part[0][0] for part in parts], axis=1)
     return scores @ np.linalg.pinv(blocks.reshape(-1, oracle.dim)).T
 
 
 @dataclass(frozen=True)
 class Columns:
-    """`W_h (H, d, d)`, key biases `(H, d)`, the rank of each W, and how far off answers were, over what tokens move."""
+    """`W_h (H, d, d)`, key biases `(H, d)`, the rank of each W, how far off answers were, over what tokens move, and
+    how far from the reference, of what is usual, last tokens were."""
 
     W: np.ndarray
     key_bias: np.ndarray
     ranks: tuple[int, ...]
     misfit: float
+    distance: float
 
 
 def last_tokens(at: Reference, rng: np.random.Generator) -> np.ndarray:
@@ -90,6 +101,17 @@ def last_tokens(at: Reference, rng: np.random.Generator) -> np.ndarray:
     far, farthest = FAR * np.linalg.norm(at.answer), FARTHEST * np.linalg.norm(at.token)
     length = np.minimum(far / np.maximum(gains, 1e-300), farthest)
     return random_rotation(len(left), rng) @ (left.T * length[:, None])
+
+
+def find_distance(oracle: Oracle, at: Reference, heads: Heads, D: np.ndarray, moves: np.ndarray) -> float:
+    """How much of all moves can be gone: shortened until the first few of them are answered as they should be."""
+    distance = 1.0
+    for _ in range(TRIES):
+        _, misfit = read_scores(oracle, at, heads.B, at.token + distance * moves[:TRIED], D, heads.k)
+        if np.median(misfit) <= max(LOST, ASTRAY * heads.misfit):
+            break
+        distance *= SHORTENED_ALL
+    return distance
 
 
 def each_time(view: View, heads: Heads, lost: int) -> int:
@@ -103,33 +125,39 @@ def read_columns(
 ) -> Columns:
     """All scores at a few last tokens show the span of the columns of every W; at the others a few scores do."""
     d, H = oracle.dim, len(heads.B)
+    blocks = token_blocks(oracle, at, heads, each, d, rng)
     moves = last_tokens(at, rng)
-    blocks = token_blocks(oracle, each, d, heads.k, rng)
+    distance = find_distance(oracle, at, heads, blocks[0], moves)
+    moves *= distance
     full = min(d, rank + SPARE)
     while True:
         first, scores, misfit = read_settled(oracle, at, heads, moves[:full], blocks)
         changed = scores @ np.linalg.pinv(blocks.reshape(-1, d)).T - heads.k
-        spans = [column_span(changed[:, h] / norms(first)[:, None]) for h in range(H)]
+        spans = [column_span(changed[:, h] / norms(first)[:, None], NOISE_TIMES * misfit) for h in range(H)]
         if full == d or max(K.shape[1] for K in spans) + 2 <= full:
             break
         full = min(d, 2 * full)
     if full == d:
         W = [np.linalg.solve(first, changed[:, h]).T for h in range(H)]
-        return Columns(np.array(W), heads.k - np.array(W) @ at.token, tuple(K.shape[1] for K in spans), misfit)
-    few = token_blocks(oracle, each, int(np.ceil(TIMES * (max(K.shape[1] for K in spans) + 1))), heads.k, rng)
+        return Columns(
+            np.array(W), heads.k - np.array(W) @ at.token, tuple(K.shape[1] for K in spans), misfit, distance
+        )
+    most = max(K.shape[1] for K in spans)
+    few = token_blocks(oracle, at, heads, each, int(np.ceil(TIMES * (most + 1))), rng)
     others, scores, also = read_settled(oracle, at, heads, moves[full:], few)
     tokens, W = few.reshape(-1, d), []
     for h, K in enumerate(spans):
         rest = (scores[:, h] - heads.k[h] @ tokens.T) @ np.linalg.pinv(tokens @ K).T @ K.T
         W.append(np.linalg.solve(np.concatenate([first, others]), np.concatenate([changed[:, h] @ K @ K.T, rest])).T)
     ranks = tuple(K.shape[1] for K in spans)
-    return Columns(np.array(W), heads.k - np.array(W) @ at.token, ranks, max(misfit, also))
+    return Columns(np.array(W), heads.k - np.array(W) @ at.token, ranks, max(misfit, also), distance)
 
 
-def column_span(columns: np.ndarray) -> np.ndarray:
-    """A basis of what columns span, by the widest gap of their singular values; all of them where there is none."""
+def column_span(columns: np.ndarray, noise: float) -> np.ndarray:
+    """A basis of what columns span: up to the widest gap of singular values beyond which noise explains them, as a
+    share of the largest; all of it where there is none."""
     _, s, right = svd(columns)
-    gaps = s[:-1] / np.maximum(s[1:], np.finfo(float).tiny)
+    gaps = np.where(s[1:] <= noise * s[0], s[:-1] / np.maximum(s[1:], np.finfo(float).tiny), 0.0)
     rank = int(np.argmax(gaps)) + 1 if len(gaps) and gaps.max() > CLEAR else len(s)
     return right[:rank].T
 

@@ -36,12 +36,12 @@ def read_pairs(
         both = np.concatenate([z, -z])
         asked.append((z, both, np.asarray(oracle(with_copies(at.token, both[:, None], 1)))))
     found = total.B
-    side = np.concatenate([view.directions @ visible for view in views])
+    side = np.concatenate([view.gains[:, None] * view.directions @ visible for view in views])
     for _ in range(ROUNDS):
         seen = []
         for at, view, k, (z, both, answers) in zip(references, views, keys, asked, strict=True):
             even = np.einsum("bh,bd,hde->be", expit(both @ k.T) - 0.5, both, B, optimize=True)
-            off = (answers - single(oracle, at.token + both @ found / 2 + even)) @ view.looks / view.gains
-            seen.append(np.linalg.solve(z, z @ found @ view.directions.T + off[:d] - off[d:]))
+            off = (answers - single(oracle, at.token + both @ found / 2 + even)) @ view.looks
+            seen.append(view.seen(found) + np.linalg.solve(z, off[:d] - off[d:]))
         found = np.linalg.lstsq(side, np.concatenate(seen, axis=1).T, rcond=None)[0].T @ visible.T
     return Total(found, total.unseen)

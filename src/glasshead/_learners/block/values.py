@@ -24,6 +24,7 @@ from .spaces import Bunches
 COPIES = 30  # of the last token: what keys do to it is small, and sequences stay shorter than 32 tokens
 MORE_ROWS = 1.1  # times as many as there are unknowns
 FEW = 8  # rows beyond
+MOST_NUMBERS = 2**21  # in the equations of a rank drop, which take seconds with so many
 FAINT, FULL = 1e-4, 1e-3  # weights below that share of an even one, or that close to 1, say little about scores
 BAD_DROP = 1e-2  # of singular values in a rank drop: none
 ASTRAY = 30.0  # times the typical misfit of a row: another token that happens to be answered alike
@@ -54,10 +55,23 @@ class Heads:
 
 def rows_needed(dim: int, seen: int, way: Bunches) -> int:
     """For keys of d numbers, for the rank drop, and for heads two at a time."""
-    ranks = sorted(way.ranks)
-    alone = seen + spare_rows(seen, max(1, ranks[0] - way.lost)) if len(ranks) > 1 else 0
+    ranks, alone = sorted(way.ranks), rows_of_one(seen, way)
     paired = seen + dim - ranks[0] - ranks[1] + way.lost if len(ranks) > 2 else dim
     return int(MORE_ROWS * max(dim, alone, paired)) + FEW
+
+
+def rows_of_one(seen: int, way: Bunches) -> int:
+    """How many rows show the outputs of one head apart from all others."""
+    least = max(2, min(way.ranks) - way.lost)
+    return seen + spare_rows(seen, least) if len(way.ranks) > 1 else 0
+
+
+def rows_to_solve(rows: int, seen: int, way: Bunches) -> int:
+    """All of them, or as many as can be solved at once: n rows are `(n - p + r) r` equations for n weights."""
+    least, rank = int(MORE_ROWS * rows_of_one(seen, way)) + FEW, max(way.ranks) - way.lost
+    while rows > least and (rows - seen + rank) * rank * rows > MOST_NUMBERS:
+        rows -= 1
+    return rows
 
 
 def read_key_rows(oracle: Oracle, at: Reference, total: Total, z: np.ndarray) -> Rows:
@@ -91,8 +105,9 @@ def split_heads(
     if len(way.sizes) == 1:
         weights = np.sum(Y * Z, axis=1, keepdims=True) / size**2
         return [np.eye(len(total.B))], [np.eye(Y.shape[1])], weights, 0.0
+    some = slice(rows_to_solve(len(Y), Y.shape[1], way))
     each = zip(guesses, way.ranks, strict=True)
-    drops = [null_space(Y / size, Z / size, guess, rank - way.lost) for guess, rank in each]
+    drops = [null_space((Y / size)[some], (Z / size)[some], guess, rank - way.lost) for guess, rank in each]
     spaces = [drop.basis for drop in drops]
     weights = np.stack([np.sum((Y @ N) * (Z @ N), axis=1) / np.sum((Z @ N) ** 2, axis=1) for N in spaces], axis=1)
     seen_B = view.seen(total.B)
@@ -178,7 +193,8 @@ def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray) -> np.ndarra
 def expected_moves(z: np.ndarray, heads: Heads) -> np.ndarray:
     """Where rows are answered, from what is known of the heads."""
     e = np.exp(z @ heads.k.T)
-    return np.einsum("bh,bhe->be", e / (COPIES + e), np.einsum("bd,hde->bhe", z, heads.B, optimize=True))
+    moves = np.einsum("bd,hde->bhe", z, heads.B, optimize=True)
+    return np.einsum("bh,bhe->be", e / (COPIES + e), moves, optimize=True)
 
 
 def find_heads(
@@ -191,16 +207,21 @@ def find_heads(
     guesses: list[np.ndarray],
     wanted: float,
 ) -> tuple[Rows, Heads | None]:
-    """Heads from rows, once: tokens that are answered alike, value maps, weights, keys; none where they do not fit."""
+    """Heads from rows, once: tokens that are answered alike, value maps, weights, keys; none where they do not fit.
+
+    What answers do not see of these tokens is what was expected of them. Value maps hardly depend on that, and with
+    them weights are asked for once more, which do not at all.
+    """
     rows = find_moves(oracle, at, view, rows, wanted)
     V, spaces, weights, ratio = split_heads(view, total, rows, way, guesses)
     if not ratio <= BAD_DROP:
         return rows, None
     B = value_maps(view, total, rows, V, weights)
+    moved = float(np.median(norms(rows.answers - at.answer)))
     weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
     k = keys_from(rows.z, weights, left)
     if k is None:
         return rows, None
-    misfit = float(np.median(left) / np.median(norms(rows.answers - at.answer)))
+    misfit = float(np.median(left)) / moved
     heads = Heads(B, V, k, spaces, ratio, misfit)
     return replace(rows, moves=expected_moves(rows.z, heads)), heads

@@ -88,7 +88,7 @@ def learn_otherwise(oracle: Oracle, rng: np.random.Generator, rank, accuracy, re
         raise
 
 
-ALIKE = "or some of them are too alike, too faint or too different in size to be told apart"
+TOO_ALIKE = "or some of them are too alike, too faint or too different in size to be told apart"
 
 
 def learn_sum(
@@ -119,7 +119,7 @@ def learn_sum(
         if isinstance(first, NotIdentifiable):  # it is not: something was seen
             raise NotConverged(str(error)) from error
         if isinstance(first, TargetMismatch):  # a box that obeys all laws of heads may well be a sum of them
-            first = TargetMismatch(not_heads(ALIKE, rank), first.evidence, first.best)
+            first = TargetMismatch(not_heads(TOO_ALIKE, rank), first.evidence, first.best)
         first.add_note(f"Solving for all heads at once did not work either: {error}")
         raise first from error
     if solved is None:

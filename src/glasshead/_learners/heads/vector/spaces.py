@@ -40,12 +40,12 @@ Clusters = list[tuple[float, int]]
 
 def clusterings(eigenvalues: np.ndarray, floor: float) -> list[Clusters]:
     """Where each bunch is and how many eigenvalues it has: by gaps between them, and as bunches of one size."""
-    ways = by_gaps(eigenvalues, floor) + of_one_size(np.sort(np.real(eigenvalues)))
+    ways = bunches_by_gaps(eigenvalues, floor) + of_one_size(np.sort(np.real(eigenvalues)))
     sizes = [tuple(size for _, size in way) for way in ways]
     return [way for at, way in enumerate(ways) if sizes[at] not in sizes[:at]]
 
 
-def by_gaps(eigenvalues: np.ndarray, floor: float) -> list[Clusters]:
+def bunches_by_gaps(eigenvalues: np.ndarray, floor: float) -> list[Clusters]:
     """Ways that add up, those that hold for the most widths first."""
     votes: dict[tuple[int, ...], int] = {}
     ways: dict[tuple[int, ...], Clusters] = {}

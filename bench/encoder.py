@@ -1,0 +1,111 @@
+"""Whole encoder blocks against the numbers asked for: random ones, torch's own, variants, and boxes beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from tests.block.boxes import NEIGHBOURS, Box, torch_layer
+
+import glasshead as gh
+
+Progress = Callable[[int, int, str], None]
+Made = tuple[gh.ValueOracle, gh.Block]
+
+SEEDS, TORCH_SEEDS = 5, 10
+NEIGHBOUR_SEEDS = 17  # of each kind, with and without a norm: 306 boxes in all
+
+
+def box_of(*args: Any, **options: Any) -> Callable[[int], Made]:
+    """Makes the box with a seed, and its heads."""
+
+    def made(seed: int) -> Made:
+        box = Box(*args, seed, **options)
+        return box.oracle, box.truth
+
+    return made
+
+
+def torch_of(activation: str) -> Callable[[int], Made]:
+    return lambda seed: torch_layer(64, 4, 256, seed, activation)[1:]
+
+
+# Name, makers of boxes, seeds, and the largest errors of W (with key biases) and of value maps.
+ROWS: tuple[tuple[str, Callable[[int], Made], int, float, float], ...] = (
+    ("no norm (32, 4)", box_of(32, (8,) * 4, first="none", last="none"), SEEDS, 1e-9, 1e-9),
+    ("no norm (64, 8)", box_of(64, (8,) * 8, first="none", last="none"), SEEDS, 1e-9, 1e-9),
+    ("torch (64, 4, 256), relu", torch_of("relu"), TORCH_SEEDS, 1e-8, 1e-7),
+    ("torch (64, 4, 256), gelu", torch_of("gelu"), TORCH_SEEDS, 1e-8, 1e-7),
+    ("ranks that add up to less than d", box_of(48, (9, 9, 9, 9)), SEEDS, 1e-7, 1e-7),
+    ("unequal ranks", box_of(48, (8, 10, 14, 16)), SEEDS, 1e-7, 1e-7),
+    ("RMSNorm", box_of(48, (12,) * 4, first="rms", last="rms"), SEEDS, 1e-7, 1e-7),
+    ("LayerNorm, eps 1e-5", box_of(48, (12,) * 4), SEEDS, 1e-7, 1e-7),
+    ("a norm only behind the network", box_of(48, (12,) * 4, first="none"), SEEDS, 1e-7, 1e-7),
+    ("muted outputs", box_of(48, (12,) * 4, muted=2), SEEDS, 1e-7, 1e-7),
+    ("one head", box_of(48, (48,)), SEEDS, 1e-7, 1e-7),
+)
+
+
+def errors(found: gh.Block, truth: gh.Block) -> tuple[float, float]:
+    """Of W and of the value maps, relative, of the worst head."""
+    keep = np.eye(found.dim) - found.free.T @ found.free
+    of_W, of_v = 0.0, 0.0
+    for head in truth.heads:
+        v = head.v @ keep
+        mate = min(found.heads, key=lambda other: float(np.linalg.norm(other.v - v)))
+        of_W = max(of_W, float(np.linalg.norm(mate.W - head.W) / np.linalg.norm(head.W)))
+        of_v = max(of_v, float(np.linalg.norm(mate.v - v) / np.linalg.norm(v)))
+    return of_W, of_v
+
+
+def attempt(oracle: gh.ValueOracle, truth: gh.Block) -> dict[str, Any]:
+    try:
+        found = gh.recover(oracle)
+    except gh.GlassheadError as refusal:
+        return {"why": type(refusal).__name__}
+    if found.family != "block" or found.heads != len(truth.heads):
+        return {"why": f"{found.heads} heads, {found.family}"}
+    of_W, of_v = errors(found.model, truth)
+    return {"why": "", "W": of_W, "v": of_v, "queries": found.queries, "limit": found.limit}
+
+
+def run(progress: Progress) -> dict[str, Any]:
+    rows, done = [], 0
+    total = sum(seeds for _, _, seeds, _, _ in ROWS) + 2 * NEIGHBOUR_SEEDS * len(NEIGHBOURS)
+    for name, made, seeds, most_W, most_v in ROWS:
+        runs = []
+        for seed in range(seeds):
+            runs.append(attempt(*made(seed)))
+            done += 1
+            progress(done, total, name)
+        good = [run for run in runs if not run["why"]]
+        row = {key: max((run[key] for run in good), default=0) for key in ("W", "v", "queries", "limit")}
+        right = sum(run["W"] <= most_W and run["v"] <= most_v for run in good)
+        why = sorted({run["why"] for run in runs} - {""})
+        rows.append({"box": name, "boxes": seeds, "right": right, "refused": why, "most": (most_W, most_v)} | row)
+    return {"rows": rows, "neighbours": list(neighbours(progress, done, total))}
+
+
+def neighbours(progress: Progress, done: int, total: int) -> Iterable[dict[str, Any]]:
+    """Boxes that are nearly blocks, and how many of each kind were accepted."""
+    for kind in NEIGHBOURS:
+        accepted = 0
+        for seed in range(NEIGHBOUR_SEEDS):
+            for norm in ("none", "layer"):
+                try:
+                    gh.recover(kind(16, (8, 8), seed, first=norm, last=norm).oracle, family="block")
+                    accepted += 1
+                except gh.GlassheadError:
+                    pass
+                done += 1
+                progress(done, total, kind.__name__)
+        yield {"box": kind.__name__, "boxes": 2 * NEIGHBOUR_SEEDS, "accepted": accepted}
+
+
+def broken(result: dict[str, Any]) -> Iterable[str]:
+    for row in result["rows"]:
+        if row["right"] < row["boxes"]:
+            yield f"{row['box']}: {row['right']} of {row['boxes']} right"
+    if wrong := sum(row["accepted"] for row in result["neighbours"]):
+        yield f"{wrong} boxes that are no blocks were accepted"
