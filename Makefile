@@ -54,7 +54,7 @@ bench: $(VENV)/.bench  ## measure; writes bench/results/*.json
 red: $(VENV)/.test  ## try to break the promise: 15,000 boxes with fresh seeds (make red BOXES=500 for a taste)
 	$(BIN)/python -m tests.red --boxes $(or $(BOXES),15000)
 
-mutation: $(VENV)/.test  ## would the tests notice: a sample of small faults in meters, schemes and checks, about an hour
+mutation: $(VENV)/.test  ## would the tests notice: a sample of small faults in meters, schemes and checks
 	$(BIN)/python -m tests.mutation
 
 tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers or from the code

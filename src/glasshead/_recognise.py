@@ -30,6 +30,9 @@ from ._oracles import DOUBLE, SINGLE, Opening, Oracle, law_token
 BENT = 1e-3
 NEARBY_PLACES = 3  # where answers are tested for being linear nearby; a kink may spoil one of them
 STRAIGHT = 256.0  # roundings of the largest answer
+# The dimension up to which one head is cheaper to read alone than as a block: ten queries for each entry of W against
+# some 300 for each dimension. That there are several shows in less than a hundred.
+CHEAPER_ALONE = 32
 SHOWN_OUTPUTS = 0.5  # of the dimension: with fewer outputs hardly any value maps show apart
 ROUGH = 0.1  # of the change over a step: answers that rough nearby are noise, which the learner of one head tells
 LENGTHS = 2.0**-7, 2.0**-14  # of tokens whose copies are compared; one copy and two, at length 1, are a law of one head
@@ -89,8 +92,12 @@ def find_network(oracle: Oracle, rng: np.random.Generator) -> Guess:
         return ONE_HEAD
     if middle.shape[1] == 1 and np.median(bent) <= allowed:
         return Guess(("transformer", "any-network"), "one-row answers are not affine but linear nearby")
-    several = BLOCK.families if enough_outputs(oracle, middle.shape[1]) else ()
-    return Guess((*several, "any-network"), "one-row answers are not affine, and curved")
+    families = "any-network", *BLOCK.families
+    if not enough_outputs(oracle, middle.shape[1]):
+        families = families[:1]
+    elif oracle.dim > CHEAPER_ALONE:
+        families = families[::-1]
+    return Guess(families, "one-row answers are not affine, and curved")
 
 
 def enough_outputs(oracle: Oracle, outputs: int) -> bool:

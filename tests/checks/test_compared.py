@@ -166,6 +166,11 @@ def test_the_longest_of_those_lengths_that_are_nearly_as_good():
     assert finer[1] < sizes[1] < sizes[0]
 
 
+def test_a_length_that_is_as_vague_as_any_is_asked_once():
+    """An error of v is as large a share of short tokens as of long ones."""
+    assert len(held_out.token_sizes(Promising(4), learned(bound_v=10.0), np.random.default_rng(0))) == 1
+
+
 def test_vagueness_is_what_is_allowed_over_the_largest_answer_of_a_token():
     class Allowing(LearnedHead):
         def allowed(self, X, oracle):

@@ -137,6 +137,15 @@ def test_a_head_read_near_zero_is_also_tried_on_ordinary_tokens():
     assert short.compared == 14
 
 
+def test_ordinary_tokens_can_be_sent():
+    """None is twice as long as they usually are."""
+    plain = oracle(max_norm=1.0)
+    check = front.check_held_out_front(plain, learned(scale=1e-3), np.random.default_rng(0))
+    assert check.compared == 20
+    longest = max(np.linalg.norm(X, axis=2).max() for X in plain.asked)
+    assert 0.4 < longest <= 1.0
+
+
 # Ordinary tokens behind a normalisation.
 
 

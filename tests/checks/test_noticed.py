@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 import glasshead as gh
-from glasshead._checks import family_laws, laws, noise, odds
+from glasshead._checks import cause, family_laws, laws, noise, odds
 from glasshead._checks.laws import LAWS, Asked, Claim, Slack, refuse_broken
 from glasshead._checks.noise import Noise, Unpromised
 from glasshead._errors import ANY_ORDER, ASKED_AGAIN, ONE_TOKEN, STRAIGHT_RAYS, TWO_COPIES, Evidence
@@ -237,7 +237,7 @@ def unpromised(fresh=True):
 def test_how_far_two_answers_of_a_box_without_noise_may_differ(narrow, times):
     u = 2.0**-8 if narrow else 2.0**-53
     oracle = Promising(D, HEAD, roundoff=u)
-    assert noise.repeatable(oracle, 3.0) == pytest.approx(times * u * 3.0)
+    assert noise.repeatable(oracle, 3.0) / (3.0 * u) == pytest.approx(times)
     one = np.ones((1, D))
     off = noise.repeatable(oracle, 3.0)
     assert noise.find_unpromised(oracle, VALUES, one, 1.0, 1.0 + 1.01 * off, 3.0).fresh
@@ -586,3 +586,11 @@ def test_a_signal_is_what_tokens_add_to_a_bias_on_either_side(bias):
     box = Noisy(0.1)
     found = noise.read_noise(Promising(D, lambda X: bias + box(X), max_norm=50.0), seen)
     assert 0.08 < found.size < 0.3
+
+
+@pytest.mark.parametrize("promise", [{"tolerance": 0.1}, {"rtol": 0.1}])
+def test_answers_differ_beyond_two_errors(promise):
+    oracle = Promising(D, roundoff=2.0**-53, **promise)
+    assert not cause.differ(oracle, 1.0, 0.81)
+    assert cause.differ(oracle, 1.0, 0.9, 0.75)
+    assert not cause.differ(Promising(D, roundoff=2.0**-53), 1.0, 1.0)

@@ -96,6 +96,7 @@ def test_each_dual_sees_one_head():
     np.testing.assert_allclose(np.delete(V, 1, axis=0) @ alone, 0, atol=1e-12)
     others = space.others(1)
     np.testing.assert_allclose(alone.T @ others, 0, atol=1e-12)
+    np.testing.assert_allclose(others.T @ others, np.eye(H - 1), atol=1e-12)
     assert others.shape == (D, H - 1)
     assert space.crosstalk == pytest.approx(3 * 1e-3 * np.sqrt(H) / np.sqrt(D))
     assert value_space(HeadValues(V[:1], np.ones(1))).crosstalk == 0.0
@@ -186,9 +187,8 @@ def test_one_head_is_tuned_by_its_keys():
     assert meter.tuned(np.full(3, 1.0)) is meter
     assert isolated(rho=1.0, max_norm=6.0).tuned(np.full(3, 0.5)).rho == pytest.approx(1.5, rel=1e-4)
     ratio = meter.kappa * meter.dim / meter.rho
-    assert meter.rounding(3.0) == pytest.approx(
-        2 * SAFETY * np.sqrt(D) * 2.0**-53 * 3.0 * (1 + ratio) / np.sqrt(meter.dim)
-    )
+    expected = 2 * SAFETY * np.sqrt(D) * 3.0 * (1 + ratio) / np.sqrt(meter.dim)
+    assert meter.rounding(3.0) / 2.0**-53 == pytest.approx(expected)
 
 
 def test_a_weight_that_one_head_cannot_have_is_refused():

@@ -132,6 +132,8 @@ def test_impossible_weights_are_refused_with_the_sequence():
         meter(f, roundoff=2.0**-53).read(q, keys)
     np.testing.assert_allclose(caught.value.evidence.query[1], q[0])
     np.testing.assert_allclose(caught.value.evidence.query[0], q[0] + keys[0, 7])
+    weight = expit(true_logits(q, keys)[0, 7]) + 100.0 / (keys[0, 7] @ V)
+    assert f"a weight of {weight:.5g}"[:16] in caught.value.evidence.got
 
 
 def test_weights_that_stay_0_or_1_are_refused_with_the_sequence():

@@ -113,7 +113,7 @@ class Reach:
     def of(self, mutant: Mutant) -> list[str]:
         """The tests that run what was changed, the quickest first."""
         home = f"{mutant.module}:{mutant.function}"
-        functions = {home} if home in self.by_function else self._users(mutant)
+        functions = {home} if home in self.by_function else self._inside(mutant) or self._users(mutant)
         tests = set().union(*(self.by_function.get(name, set()) for name in functions))
         return sorted(tests, key=lambda test: self.tests[test][0])
 
@@ -121,8 +121,15 @@ class Reach:
         tests = {t for name, tests in self.by_function.items() if name.startswith(f"{module}:") for t in tests}
         return sorted(tests, key=lambda test: self.tests[test][0])
 
+    def _inside(self, mutant: Mutant) -> set[str]:
+        """The methods of a class whose own lines are changed; where it has none, the functions beside it."""
+        if not mutant.function:
+            return set()
+        own = {name for name in self.by_function if name.startswith(f"{mutant.module}:{mutant.function}.")}
+        return own or {name for name in self.by_function if name.startswith(f"{mutant.module}:")}
+
     def _users(self, mutant: Mutant) -> set[str]:
-        """Functions that use what a line at the top of a module, or of a class, defines."""
+        """Functions that use what a line at the top of a module defines."""
         statement = ast.parse(mutant.line.split("#")[0].strip().rstrip("(,") or "pass") if parses(mutant.line) else None
         named = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)} if statement else set()
         names = set().union(*(names_that_depend_on(name, self.trees) for name in named))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .__main__ import sampled, table
+from .__main__ import read_record, sampled, table
 from .mutants import BY_HAND, Module, modules
 
 
@@ -69,6 +69,15 @@ def test_those_made_by_hand_are_still_possible():
     for hand in BY_HAND:
         hand.code()
     assert sum(len(module.places) for module in modules()) > 5000
+
+
+def test_of_the_sample_on_record_the_tests_notice_85_percent_and_the_rest_is_explained():
+    mutants = read_record()["mutants"]
+    survivors = {name: seen["survived"] for name, seen in mutants.items() if "survived" in seen}
+    assert len(mutants) > 100
+    assert len(survivors) <= 0.15 * len(mutants)
+    assert all(len(why) > 20 for why in survivors.values())
+    assert all("killed" in mutants[f"by hand: {hand.name}"] for hand in BY_HAND)
 
 
 def test_the_table_adds_up():

@@ -62,7 +62,7 @@ def tokens(oracle: Oracle, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def differ(oracle: Oracle, one: np.ndarray | float, *others: np.ndarray | float) -> bool:
-    size = float(np.abs([one, *others]).max())
+    size = max(float(np.abs(answer).max()) for answer in (one, *others))
     allowed = (ALIKE + ROUNDINGS * oracle.roundoff + 2 * oracle.rtol) * size + 2 * oracle.tolerance
     return bool(max(float(np.abs(other - one).max()) for other in others) > allowed)
 

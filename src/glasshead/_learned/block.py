@@ -8,31 +8,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._models import Block
-from .._oracles import Oracle
-from .kinds import LearnedVector, free_parameters, in_columns
-from .learned import head_length, typical_score_error
+from .kinds import in_columns
+from .learned import Attending, free_parameters, typical_score_error
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnedBlock(LearnedVector):
-    """Heads inside a block. `reach` is the longest token that may be asked about, `outputs` how many numbers an answer
-    has, `free` how many directions answers do not see at a token."""
+class LearnedBlock(Attending):
+    """Heads inside a block. `error` is an estimate of the worst relative error: what fresh tokens, read head by head,
+    differ by. `reach` is the longest token that may be asked about, `outputs` how many numbers an answer has, `free`
+    how many directions answers do not see at a token."""
 
     checked_by = "_checks:check_held_out_block"
 
     model: Block
+    rank: tuple[int, ...]
+    value_rank: tuple[int, ...]
+    bound: None = None
+    bound_v: None = None
+    confidence: None = None
+    error: float
     reach: float
     outputs: int
     free: int
 
     @property
-    def heads(self):
-        return self.model.heads
-
-    @property
     def limit(self) -> int:
         """The free parameters of all heads over the numbers per answer."""
-        each = zip(self.heads, self.rank, self.value_rank, strict=True)
+        each = zip(self.model.heads, self.rank, self.value_rank, strict=True)
         total = sum(free_parameters(h, r, s, key_bias_in_W=in_columns(h, r)) for h, r, s in each)
         return -(-total // self.outputs)
 
@@ -46,13 +48,10 @@ class LearnedBlock(LearnedVector):
         }[model.residual_map]
         norms = "".join(f", behind them {'LayerNorm' if n.kind == 'layer' else 'RMSNorm'}" for n in model.norms)
         free = f", {self.free} free direction{'s' * (self.free != 1)}" * bool(self.free)
-        return (
-            f"a block: {super().words}{norms}{free}; {residual}; what is behind stays a box, which answers are asked of"
-        )
-
-    def suits(self, reach: float) -> tuple[float, ...]:
-        half = 2 * float(np.sqrt(self.model.dim))
-        return tuple(min(head_length(head), reach) / half for head in self.heads)
+        ranks = ", ".join(str(rank) for rank in dict.fromkeys(self.rank))
+        count = "one head" if len(self.rank) == 1 else f"{len(self.rank)} heads"
+        heads = f"{count} of rank {ranks}, each parameter to about {self.error:.0e} of its head's"
+        return f"a block: {heads}{norms}{free}; {residual}; what is behind stays a box, which answers are asked of"
 
     def says(self, x: np.ndarray) -> bool:
         """Whether the token that is answered alike may be asked about. One token alone is its own."""
@@ -68,14 +67,7 @@ class LearnedBlock(LearnedVector):
         """As much of the range of answers as scores are typically off by."""
 
         def of_scores(x: np.ndarray) -> float:
-            each = (typical_score_error(x, h.W_norm, float(np.linalg.norm(h.key_bias))) for h in self.heads)
+            each = (typical_score_error(x, h.W_norm, float(np.linalg.norm(h.key_bias))) for h in self.model.heads)
             return self.error * max(each)
 
         return np.minimum(1.0, np.array([of_scores(x) for x in X])) * float(np.ptp(want, axis=0).max())
-
-    def largest_term(self, x: np.ndarray) -> float:
-        """Answers to a token are made of numbers as large as itself."""
-        return float(np.abs(x).max())
-
-    def through(self, oracle: Oracle) -> Oracle:
-        return oracle

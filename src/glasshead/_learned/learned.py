@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._errors import Evidence
-from .._models import Attention, Model, MultiHead, Transformer
+from .._models import Attention, Block, Model, MultiHead, Transformer
 from .._oracles import Oracle
 from .._recovery import Checked, Recovery
 
@@ -199,7 +199,7 @@ def gaussian_like(x: np.ndarray, norm: float, rng: np.random.Generator) -> np.nd
 class Attending(Learned):
     """A model with heads in it, whose scores can be moved."""
 
-    model: Attention | MultiHead | Transformer
+    model: Attention | Block | MultiHead | Transformer
 
     def suits(self, reach: float) -> tuple[float, ...]:
         """Where the scores of a head differ by a few units."""

@@ -121,6 +121,10 @@ class Block(Exported):
         heads = self._sum.with_scores(*scoring).heads
         return Block(heads, residual_map=self.residual_map, norms=self.norms, free=self.free, behind=self.behind)
 
+    def largest_term(self, X: Float[np.ndarray, "*B N d"]) -> Float[np.ndarray, "*B"]:
+        """The largest number that is known to be in the answer to each sequence: that of its tokens."""
+        return np.asarray(np.abs(X).max(axis=(-2, -1)))
+
     def factor(self, rank: int | None = None) -> tuple[Float[np.ndarray, "H r d"], Float[np.ndarray, "H r d"]]:
         """`Q, K (H, rank, d)` with `K_h^T Q_h = W_h` for every head h, as `gh.MultiHead.factor`."""
         return self._sum.factor(rank)

@@ -24,6 +24,7 @@ SPARE = 4  # last tokens beyond the rank of W at which all scores are read
 TIMES = 1.5  # as many scores as unknowns, at the others
 FAR, FARTHEST = 0.5, 0.75  # how far last tokens lie from the reference: of its answer, and of its length
 CLEAR = 30.0  # between singular values of columns: less of a gap shows no rank
+NOISE_TIMES = 1e4  # times the misfit of answers: errors of columns are not larger, of the largest singular value
 LOST = 1e-6  # of what tokens move answers: a token that fits no better is another one that is answered alike
 ROUGH = 1e-2  # the same, where keys are wanted roughly
 ASTRAY, FINE = 30.0, 0.25  # or that many times the misfit of the best quarter
@@ -132,7 +133,7 @@ def read_columns(
     while True:
         first, scores, misfit = read_settled(oracle, at, heads, moves[:full], blocks)
         changed = scores @ np.linalg.pinv(blocks.reshape(-1, d)).T - heads.k
-        spans = [column_span(changed[:, h] / norms(first)[:, None]) for h in range(H)]
+        spans = [column_span(changed[:, h] / norms(first)[:, None], NOISE_TIMES * misfit) for h in range(H)]
         if full == d or max(K.shape[1] for K in spans) + 2 <= full:
             break
         full = min(d, 2 * full)
@@ -152,10 +153,11 @@ def read_columns(
     return Columns(np.array(W), heads.k - np.array(W) @ at.token, ranks, max(misfit, also), distance)
 
 
-def column_span(columns: np.ndarray) -> np.ndarray:
-    """A basis of what columns span, by the widest gap of their singular values; all of them where there is none."""
+def column_span(columns: np.ndarray, noise: float) -> np.ndarray:
+    """A basis of what columns span: up to the widest gap of singular values beyond which noise explains them, as a
+    share of the largest; all of it where there is none."""
     _, s, right = svd(columns)
-    gaps = s[:-1] / np.maximum(s[1:], np.finfo(float).tiny)
+    gaps = np.where(s[1:] <= noise * s[0], s[:-1] / np.maximum(s[1:], np.finfo(float).tiny), 0.0)
     rank = int(np.argmax(gaps)) + 1 if len(gaps) and gaps.max() > CLEAR else len(s)
     return right[:rank].T
 

@@ -76,7 +76,6 @@ def learn_at(
         model=model,
         rank=columns.ranks,
         value_rank=found.way.ranks,
-        leaves=(True,) * len(columns.ranks),
         error=error,
         reach=oracle.reach,
         outputs=outputs,

@@ -62,22 +62,25 @@ def find_bunches(
 ) -> tuple[Reference, View, list[Way]]:
     """The reference at which heads show apart, and ways to see them, with directions that are each head's own."""
     oracle.stage = "counting heads"
+    seen = []
     for curved in CURVED:
         for at in references:
             view = at.within(total.outputs)
+            seen.append(len(view.gains))
             pencil = read_pencil(oracle, at, view, total, curved * size, rng)
             least = total.outputs.shape[1] - len(view.gains)
             ways = bunches(np.linalg.eigvals(pencil.matrix), least, least + total.unseen.shape[1])
             if ways:
                 return at, view, [(way, [*map(pencil.space, way.values, way.sizes)]) for way in ways[:MOST_WAYS]]
-    raise NotConverged(no_bunches(oracle.dim, len(view.gains), least + total.unseen.shape[1]))
+    raise NotConverged(no_bunches(oracle.dim, min(seen), total))
 
 
 def condition(view: View) -> float:
     return float(view.gains[0] / view.gains[-1])
 
 
-def no_bunches(dim: int, seen: int, blind: int) -> str:
+def no_bunches(dim: int, seen: int, total: Total) -> str:
+    blind = total.outputs.shape[1] - seen + total.unseen.shape[1]
     return (
         f"of {dim} directions the {seen} that answers see do not split into heads: value maps have to be of rank "
         f"{3 + blind} at least, with ranks that add up, behind anything that is one-to-one but for a few directions"

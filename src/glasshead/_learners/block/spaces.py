@@ -54,7 +54,7 @@ def bunches(eigenvalues: np.ndarray, least_lost: int, most_lost: int) -> list[Bu
 
 def of_equal_rank(eigenvalues: np.ndarray, lost: int) -> list[Bunches]:
     """The fewest heads of one rank: half a bunch would pass for a whole one."""
-    p, values = len(eigenvalues), np.sort(eigenvalues.real)
+    p, values = len(eigenvalues), np.sort(np.real(eigenvalues))
     for H in range(1, p // SMALLEST_BUNCH + 1):
         size, rest = divmod(p - H - (H - 1) * lost, H)
         if rest or size < SMALLEST_BUNCH:
@@ -77,7 +77,7 @@ def by_gaps(eigenvalues: np.ndarray, lost: range) -> list[Bunches]:
     votes: dict[tuple, int] = {}
     ways: dict[tuple, Bunches] = {}
     for width in WIDTHS * np.median(np.abs(eigenvalues)):
-        real = np.sort(eigenvalues.real[np.abs(eigenvalues.imag) <= width])
+        real = np.sort(np.real(eigenvalues)[np.abs(np.imag(eigenvalues)) <= width])
         parts = np.split(real, np.flatnonzero(np.diff(real) > width) + 1)
         parts = [part for part in parts if len(part) >= SMALLEST_BUNCH]
         sizes, H = tuple(len(part) for part in parts), len(parts)
