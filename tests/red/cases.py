@@ -393,6 +393,7 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
     ("noisy-scores@float64/signs", 1285129906, "bound broken: yes and no behind scores with a little noise"),
     ("heads-under-a-bias@exp-lines/none", 1477253625, "a token that is not finite: heads whose scale is none"),
     ("additive-scores@float16-weights/none", 1420247935, "IndexError: heads that reach no output"),
+    ("bent-sum-of-heads@8-bit-weights/none", 1356933321, "KeyError: a ReLU network for answers of several numbers"),
     ("bent-sum-of-heads@float64/noisy", 861296671, "a token that is not finite: v is all error, and exactly 0"),
 )
 
