@@ -128,6 +128,9 @@ def squeezed_keys(key_bias: np.ndarray, axis: np.ndarray, rho: float, rng: np.ra
     return squeezed(axis, along, float(factor), rng)  # type: ignore[arg-type]
 
 
+FEW_QUERIES = 3  # query directions of which pilots by chance may all be the same one
+
+
 def read_pilots(meter: ValueMeter, count: int, rng: np.random.Generator, alone: bool) -> Interval:
     """Logits of random keys and queries of the frames, less what the key bias gives them.
 
@@ -138,7 +141,7 @@ def read_pilots(meter: ValueMeter, count: int, rng: np.random.Generator, alone: 
         chosen[1] = (chosen[0] + 1) % len(meter.keys)
     a = meter.rho * meter.keys.vectors[chosen]
     which = rng.integers(len(meter.queries), size=count)
-    if len(meter.queries) <= count:  # each of few: one of them may be what W makes nothing of
+    if len(meter.queries) <= FEW_QUERIES:  # each of them: one may be what W makes nothing of, and chance may pick it
         which = np.arange(count) % len(meter.queries)
     q = meter.kappa * meter.queries.vectors[which]
     share = 0.0

@@ -48,6 +48,8 @@ def find_block(oracle: Oracle, rng: np.random.Generator, size: float) -> Found:
     oracle.stage = "reading single tokens"
     tokens = size * rng.standard_normal((REFERENCES, oracle.dim))
     references = [read_reference(oracle, token, size) for token in tokens]
+    if not all(np.any(at.jacobian) for at in references):
+        raise NotConverged("answers to single tokens do not change with the token, so they say nothing about sequences")
     total = read_total(oracle, references, size)
     references.sort(key=lambda at: condition(at.within(total.outputs)))
     at, view, ways = find_bunches(oracle, references, total, size, rng)

@@ -42,6 +42,8 @@ def bunches(eigenvalues: np.ndarray, least_lost: int, most_lost: int) -> list[Bu
 
     Ranks `b_h + 1 + g`, where g dimensions are lost, add up to all `p + g` of them: p eigenvalues, and those lost.
     """
+    if len(eigenvalues) == 0:
+        return []
     lost = range(least_lost, most_lost + 1)
     gaps, equal = by_gaps(eigenvalues, lost), [way for g in lost for way in of_equal_rank(eigenvalues, g)]
     counted = [way for way in equal if gaps and (len(way.sizes), way.lost) == (len(gaps[0].sizes), gaps[0].lost)]
