@@ -97,7 +97,8 @@ def check_everywhere(
     if evidence is not None:
         return learned, replace(check, evidence=evidence, checked=None)
     refuse_undecided(learned, check, allowed)
-    refuse_void(learned, check, [group for group in groups if group.kind.name not in beyond_users(oracle, learned)])
+    beyond = () if learned.averaged else beyond_users(oracle, learned)
+    refuse_void(learned, check, [group for group in groups if group.kind.name not in beyond])
     refuse_unseen(learned, check, groups, rng)
     return learned, check
 
@@ -169,8 +170,10 @@ def beyond_users(oracle: Oracle, learned: Learned) -> tuple[str, ...]:
 
 def refuse_void(learned: Learned, check: HeldOut, groups: list[Answered]) -> None:
     """Refuses where answers are off by too large a share of their range, for tokens of a size at which bounds leave
-    less open than that, or else for those of every size; or by too large a share of what attention does to them."""
+    less open than that, or else for those of every size; or by too large a share of what attention does to them. An
+    average of passes is known better than answers are, so that those of one size have to do."""
     known = [group for group in groups if np.median(group.allowed) < np.inf or not learned.measurable]
+    known = [] if learned.averaged else known
     shares = [float(np.quantile(group.share, NEARLY_ALL)) for group in known or groups]
     share = (max if known else min)(shares, default=1.0)
     if share > VOID:

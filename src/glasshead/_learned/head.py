@@ -127,6 +127,10 @@ class Sampled(LearnedHead):
     quiet: Quiet
     one: LearnedHead | None = None
 
+    @property
+    def averaged(self) -> bool:
+        return self.one is not None
+
     @classmethod
     def from_one(cls, one: LearnedHead, quiet: Quiet, caveat: str, needed: str) -> Sampled:
         """A single pass with the bounds it has."""

@@ -79,6 +79,11 @@ class Learned:
     measurable: ClassVar[bool] = False  # whether its bounds can be measured on ordinary sequences
 
     @property
+    def averaged(self) -> bool:
+        """Whether it is known better than single answers are: an average of passes through noise."""
+        return False
+
+    @property
     def limit(self) -> int:
         """How few queries could do: no learner can find this model with fewer."""
         raise NotImplementedError
