@@ -110,7 +110,7 @@ def test_what_is_still_needed_is_about_right(budget):
 
 def test_the_first_W_survives_a_budget_that_ends_in_the_second():
     target = head(3, key_bias=1.0)
-    oracle = Budgeted(Counted(gh.ValueOracle(target)), gh.recover(target).queries - 60)  # with all checks at the end
+    oracle = Budgeted(Counted(gh.ValueOracle(target)), gh.recover(target).queries - 68)  # with all checks at the end
     rng = np.random.default_rng(0)
     with pytest.raises(gh.BudgetExceeded) as caught:
         learn_attention(oracle, rng, opening=read_opening(oracle, rng))

@@ -184,7 +184,7 @@ def test_options_offer_what_the_library_has(cli, command):
     ("complete", "begun", "offered"),
     [
         (options.one_of(NAMES), "att", ["attention"]),
-        (options.one_of(new.MADE), "", ["attention", "multi-head", "transformer"]),
+        (options.one_of(new.MADE), "", ["attention", "multi-head", "transformer", "block"]),
         (options.models, "ta", ["target.safetensors"]),
         (options.models, "runs/", ["runs/first/"]),
         (options.models, "boxes", []),

@@ -196,6 +196,8 @@ def with_true_bounds(oracle: Oracle, learned: Learned, groups: list[Answered]) -
     """Bounds that are as wide as the answers show, where the box computes less accurately than its answers look. What
     follows from a promise is not widened: what contradicts it is handed back."""
     suited, alone = of_kind(groups, SUITED), of_kind(groups, SINGLES)
+    if not oracle.exact:  # an adversary may use up the bounds of v and the bias, which single tokens show whole
+        alone = replace(alone, typical=np.maximum(alone.typical, learned.most_alone(alone.X)))
     worst = max((suited, alone), key=lambda group: group.worse)
     if not oracle.exact:
         compared = Compared(worst.X, worst.got, worst.want, worst.expected)

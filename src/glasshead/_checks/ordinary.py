@@ -205,6 +205,7 @@ def with_doubts(groups: list[Answered], learned: Learned, held: HeldOut, rng: np
     def with_doubt(group: Answered) -> Answered:
         around = [apart(model, group.X, group.want) for model in neighbours] or [np.zeros(len(group.X))]
         typical, furthest = np.sqrt(np.mean(np.square(around), axis=0)), np.max(around, axis=0)
+        furthest = np.maximum(furthest, learned.most_alone(group.X) / NEIGHBOUR_TIMES)
         doubt = np.broadcast_to(learned.doubt(group.X, group.want), len(group.X))
         return replace(group, typical=typical, furthest=furthest, doubt=doubt)
 

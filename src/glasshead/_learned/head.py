@@ -89,6 +89,9 @@ class LearnedHead(Predicting):
         errors = np.array([typical_score_error(x, self.bound, self.bound_key_bias) for x in X])
         return np.where(OPEN_TIMES * errors > OPEN_SCORE, np.inf, 0.0)
 
+    def most_alone(self, X: Sequence[np.ndarray]) -> np.ndarray:
+        return np.array([self.bound_v * np.linalg.norm(x) + self.bound_bias if len(x) == 1 else 0.0 for x in X])
+
     def with_bounds_times(self, of_W: float, of_v: float = 1.0) -> LearnedHead:
         scores = {"bound": of_W * self.bound, "bound_key_bias": of_W * self.bound_key_bias}
         return replace(self, **scores, bound_v=of_v * self.bound_v, bound_bias=of_v * self.bound_bias)

@@ -134,6 +134,10 @@ class Learned:
         """How far off predictions typically are, beside what neighbours say."""
         return 0.0
 
+    def most_alone(self, X: Sequence[np.ndarray]) -> np.ndarray | float:
+        """How far off predictions for single tokens are at most, by their bounds: neighbours may miss the worst."""
+        return 0.0
+
     def with_bounds_times(self, of_W: float, of_v: float = 1.0) -> Learned:
         """The same with its bounds, if these can be measured, times so much."""
         return self

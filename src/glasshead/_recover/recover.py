@@ -82,7 +82,11 @@ def recover_or_say(box: Oracle, wanted: Wanted) -> Outcome:
         if not find_rounded_tokens(box):
             add_cause(error, box, wanted.seed)
             raise
-    return recover_wanted(box, wanted)
+        refusal = error
+    try:
+        return recover_wanted(box, wanted)
+    except (TargetMismatch, NotConverged) as error:  # it may round its answers instead: what was seen first counts
+        raise refusal from error
 
 
 def recover_wanted(box: Oracle, wanted: Wanted) -> Outcome:
