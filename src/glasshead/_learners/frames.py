@@ -141,7 +141,8 @@ def read_pilots(meter: ValueMeter, count: int, rng: np.random.Generator, alone: 
         chosen[1] = (chosen[0] + 1) % len(meter.keys)
     a = meter.rho * meter.keys.vectors[chosen]
     which = rng.integers(len(meter.queries), size=count)
-    if len(meter.queries) <= FEW_QUERIES:  # each of them: one may be what W makes nothing of, and chance may pick it
+    # One of them may be what W makes nothing of, and chance may pick it; passes through noise are drawn differently.
+    if meter.oracle.exact and len(meter.queries) <= FEW_QUERIES:
         which = np.arange(count) % len(meter.queries)
     q = meter.kappa * meter.queries.vectors[which]
     share = 0.0
