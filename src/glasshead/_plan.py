@@ -139,12 +139,8 @@ def plan_transformer(box: Sizes) -> Planned:
     return Planned(math.ceil(1.6 * network) + head + NETWORK + OVERHEAD + DISCOVERY, head - box.dim + network)
 
 
-JACOBIANS, ROW, SCORED, PAIRED = (
-    40,
-    60,
-    18,
-    24,
-)  # queries of a block: for each dimension, row, sequence of scores, and pair
+# Queries of a block, at most: for each dimension of differences, row, sequence of scores, and dimension of pairs.
+JACOBIANS, ROW, SCORED, PAIRED = 40, 60, 18, 24
 
 
 def plan_block(box: Sizes) -> Planned:

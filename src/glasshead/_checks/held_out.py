@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -198,10 +198,14 @@ def check_held_out_vector(oracle: Oracle, learned: LearnedVector, rng: np.random
 def check_held_out_block(oracle: Oracle, learned: LearnedBlock, rng: np.random.Generator) -> HeldOut:
     """Fresh answers against those to the single tokens that should be answered alike."""
     suited = 2 * float(np.sqrt(oracle.dim)) * min(learned.suits(oracle.reach))
-    fresh = read_fresh(oracle, (suited, float(np.sqrt(oracle.dim))), rng)
+    fresh = read_fresh(oracle, (suited, min(float(np.sqrt(oracle.dim)), oracle.reach)), rng)
+    said = [learned.says(x) for x in fresh.X]  # a token alone, or one too long to be asked about, says nothing
+    each = zip(fresh.X, fresh.got, said, strict=True)
+    want = np.stack([learned.model(x) if predicted else answer for x, answer, predicted in each])
     largest = float(np.ptp(fresh.got, axis=0).max()) or 1.0
     loose = max(BLOCK_LOOSE * float(np.sqrt(oracle.roundoff)), learned.error)
-    return judged_fresh(fresh, fresh.each(learned.model), np.full(len(fresh.got), loose * largest), FRESH_HEADS)
+    held = judged_fresh(fresh, want, np.full(len(want), loose * largest), FRESH_HEADS)
+    return replace(held, compared=sum(said))
 
 
 BLOCK_LOOSE = 64.0  # times the root of a rounding

@@ -43,7 +43,7 @@ class LearnedHeads(Attending):
 
     @property
     def one_head(self) -> bool:
-        return len(self.rank) == 1 and isinstance(self.model, Attention | MultiHead)
+        return len(self.rank) == 1
 
     @property
     def key_bias_in_W(self) -> tuple[bool, ...]:

@@ -74,7 +74,7 @@ class Block(Exported):
         after it, as in BERT."""
         rng = np.random.default_rng(seed)
         r = max(1, dim // heads) if rank is None else rank
-        made = [random_head(dim, r, heads, rng) for _ in range(heads)]
+        made = [random_head(dim, r, rng) for _ in range(heads)]
         block = cls(made, norms=(Norm("layer", 1e-5, "behind"),), free=np.full((1, dim), 1 / np.sqrt(dim)))
         block.behind = Feedforward.random(np.eye(dim) + block._sum.v.sum(axis=0), rng)
         return block
@@ -164,12 +164,12 @@ class Block(Exported):
         return f"Block(dim={self.dim}, heads={len(self.heads)}, residual_map={self.residual_map!r}{norms}{behind})"
 
 
-def random_head(dim: int, rank: int, heads: int, rng: np.random.Generator) -> Attention:
+def random_head(dim: int, rank: int, rng: np.random.Generator) -> Attention:
     """Scores of the order of one for tokens with entries of that order, and values that all heads together make so."""
     Q, K, V, O = (rng.standard_normal((rank, dim)) / np.sqrt(dim) for _ in range(4))  # noqa: E741 (its name everywhere)
     key_bias = K.T @ rng.standard_normal(rank) / np.sqrt(rank)
     v = V.T @ O
-    return Attention(K.T @ Q / np.sqrt(rank) * np.sqrt(dim) / np.sqrt(rank), v, key_bias=0.3 * key_bias)
+    return Attention(np.sqrt(dim) / rank * K.T @ Q, v, key_bias=0.3 * key_bias)
 
 
 @dataclass(frozen=True, eq=False)

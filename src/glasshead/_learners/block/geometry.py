@@ -92,7 +92,12 @@ class Total:
     @property
     def visible(self) -> np.ndarray:
         """A basis `(d, d - e)` of all moves but those that are never seen."""
-        return svd(self.unseen, full=True)[0][:, self.unseen.shape[1] :] if self.unseen.size else np.eye(len(self.B))
+        return all_but(self.unseen)
+
+
+def all_but(unseen: Float[np.ndarray, "d e"]) -> np.ndarray:
+    """An orthonormal basis of what is orthogonal to some directions."""
+    return svd(unseen, full=True)[0][:, unseen.shape[1] :] if unseen.size else np.eye(len(unseen))
 
 
 def step_length(oracle: Oracle) -> float:
@@ -114,7 +119,7 @@ def read_total(oracle: Oracle, references: list[Reference], size: float) -> Tota
     rank = int(np.sum(s > NEVER_SEEN * s[0]))
     slopes = [read_pair_slope(oracle, reference.token, size) for reference in references]
     unseen = read_unseen(oracle, references, left[:, rank:])
-    visible = Total(np.zeros((oracle.dim, oracle.dim)), unseen).visible
+    visible = all_but(unseen)
     B = np.linalg.lstsq((visible.T @ J).T, np.concatenate(slopes, axis=1).T, rcond=None)[0].T @ visible.T
     return Total(B, unseen)
 

@@ -18,7 +18,7 @@ from ..._oracles import DOUBLE, Oracle
 from .assembly import assembled, without_noise
 from .columns import Columns, each_time, last_tokens, read_columns, read_scores, token_blocks
 from .geometry import Reference
-from .search import find_block
+from .search import Found, find_block
 from .values import Heads
 
 FRESH, CAUTION = 2, 3.0  # last tokens read in the end; two show an error only so well
@@ -43,26 +43,7 @@ def learn_block(
         raise AccuracyUnreachable("a block is read from differences of answers, which need all their digits")
     oracle.stage = "telling what it is"
     outputs = check_block_laws(oracle, rng)
-    failed = None
-    for size in SIZES:
-        size = min(size, SHARE_OF_REACH * oracle.reach / float(np.sqrt(oracle.dim)))
-        try:
-            return learn_at(oracle, rng, rank, residual_map, size, outputs)
-        except NotConverged as error:
-            failed = error
-    assert failed is not None
-    few = f": the box gives {outputs} outputs, and each that is missing of {oracle.dim} hides a dimension of every head"
-    reason = f"{failed}{few * (outputs < oracle.dim)}"
-    if oracle.roundoff > DOUBLE:
-        digits = f"{-np.log10(oracle.roundoff):.0f} digits"
-        raise AccuracyUnreachable(f"{reason}; its answers have {digits}, and a box that computes in float64 has 16")
-    raise NotConverged(reason) from failed
-
-
-def learn_at(
-    oracle: Oracle, rng, rank: int | None, residual_map: str | None, size: float, outputs: int
-) -> LearnedBlock:
-    found = find_block(oracle, rng, size)
+    found = find_at_some_size(oracle, rng, outputs)
     oracle.stage = "reading W"
     at, heads = found.references[0], found.heads
     each = each_time(found.view, heads, found.way.lost)
@@ -81,6 +62,22 @@ def learn_at(
         outputs=outputs,
         free=len(found.view.blind) + found.total.unseen.shape[1],
     )
+
+
+def find_at_some_size(oracle: Oracle, rng: np.random.Generator, outputs: int) -> Found:
+    """The heads at a token of ordinary size, or at a shorter one where these do not show; or why at neither."""
+    reasons = []
+    for size in SIZES:
+        try:
+            return find_block(oracle, rng, min(size, SHARE_OF_REACH * oracle.reach / float(np.sqrt(oracle.dim))))
+        except NotConverged as error:
+            reasons.append(str(error))
+    few = f": the box gives {outputs} outputs, and each that is missing of {oracle.dim} hides a dimension of every head"
+    reason = f"{reasons[-1]}{few * (outputs < oracle.dim)}"
+    if oracle.roundoff > DOUBLE:
+        digits = f"{-np.log10(oracle.roundoff):.0f} digits"
+        raise AccuracyUnreachable(f"{reason}; its answers have {digits}, and a box that computes in float64 has 16")
+    raise NotConverged(reason)
 
 
 def read_fresh_error(
