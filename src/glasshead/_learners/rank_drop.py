@@ -22,10 +22,11 @@ EQUATIONS_EACH = 1.5  # equations for each unknown
 
 @dataclass(frozen=True)
 class NullSpace:
-    """A basis of the null space, and how much smaller its singular values are than the others."""
+    """A basis of the null space, how much smaller its singular values are than the others, and the weights."""
 
     basis: np.ndarray
     ratio: float
+    weights: np.ndarray
 
 
 def spare_rows(m: int, rank: int) -> int:
@@ -33,24 +34,25 @@ def spare_rows(m: int, rank: int) -> int:
     return max(2, int(np.ceil((EQUATIONS_EACH * m - rank**2) / (rank - min(EQUATIONS_EACH, rank - 0.5)))))
 
 
-def null_space(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int) -> NullSpace:
-    """`guess (m, <= rank)` spans most of the null space, nearly."""
+def null_space(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int, free: float = 0.0) -> NullSpace:
+    """`guess (m, <= rank)` spans most of the null space, nearly. Combinations of weights that move the equations by
+    less than a share `free` are not determined by them, and stay as they are."""
     (n, m), ratios = Y.shape, []
     weights = best_weights(Y @ guess, Z @ guess)
-    best = NullSpace(guess, np.inf)
+    best = NullSpace(guess, np.inf, weights)
     for _ in range(NEWTON_ROUNDS):
         A = Y - weights[:, None] * Z
         left, s, right = svd(A, full=True)
         null, left_null = right[m - rank :].T, left[:, m - rank :]
         ratios.append(float(s[m - rank] / s[m - rank - 1]) if m > rank else 0.0)
         if ratios[-1] < best.ratio:
-            best = NullSpace(null, ratios[-1])
+            best = NullSpace(null, ratios[-1], weights)
         if m == rank or (len(ratios) > 1 and ratios[-1] > ratios[-2] / 4 and ratios[-1] < NULL_ROUNDED):
             break
         equations = (left_null[:, :, None] * (Z @ null)[:, None, :]).reshape(n, -1).T
         residual = (left_null.T @ A @ null).reshape(-1)
         # Weights lie between 0 and 1: a step that leaves that far behind goes astray.
-        weights = np.clip(weights + np.linalg.lstsq(equations, residual, rcond=None)[0], -ASTRAY, 1 + ASTRAY)
+        weights = np.clip(weights + np.linalg.lstsq(equations, residual, rcond=free or None)[0], -ASTRAY, 1 + ASTRAY)
     return best
 
 

@@ -9,6 +9,7 @@ behind it and LayerNorm or RMSNorm before it, `block` several heads with one, `e
 from .attention import Attention, Head
 from .block import Block
 from .files import Model, load, save, written_whole
+from .rotary import Rotary, Turning
 from .front_head import Behind, FrontHead, Norm
 from .multi_head import MultiHead, without_bias
 from .network import Network

@@ -22,7 +22,7 @@ from .attention import Head, QueryKey, scores_from
 @dataclass(frozen=True)
 class Norm:
     """LayerNorm (`kind="layer"`) or RMSNorm (`kind="rms"`) with the given eps, without gains and shifts, before the
-    heads or behind them; `eps=None` where it is not known, and then it is not to be called.
+    heads or behind them; `eps=None` where it is not known, or too small to matter.
 
     >>> gh.Norm("layer", 1e-5)(np.array([1.0, 3.0])).round(3).tolist()
     [-1.0, 1.0]
@@ -46,7 +46,7 @@ class Norm:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         centred = self.centred(X)
-        return centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + self.eps)
+        return centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + (self.eps or 0.0))
 
     def token(self, Z: np.ndarray) -> np.ndarray:
         """Tokens with `norm(token(Z)) = Z`. Any Z works that is shorter than sqrt(d), and centred for "layer"."""

@@ -1,0 +1,1 @@
+"""Blocks with a norm in front of their heads."""
