@@ -14,7 +14,8 @@ from .._linalg import spectral_norm
 from .._oracles import Oracle
 from .._types import Float
 from .frame import Frame, inside_frame, key_pairs
-from .reading import TARGET_LOGIT, Values
+from .one_row import Values
+from .reading import TARGET_LOGIT
 
 
 @dataclass(frozen=True)
