@@ -18,7 +18,8 @@ from glasshead._meters.meter import (
     split_errors,
     tuning,
 )
-from glasshead._meters.reading import Values, logit
+from glasshead._meters.one_row import Values
+from glasshead._meters.reading import logit
 
 from .promises import Promising
 

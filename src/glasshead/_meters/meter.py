@@ -13,7 +13,8 @@ from scipy.special import expit
 from .._linalg import Frame, inside_frame, key_pairs, spectral_norm
 from .._oracles import Oracle
 from .._types import Float
-from .reading import TARGET_LOGIT, Values
+from .one_row import Values
+from .reading import TARGET_LOGIT
 
 
 @dataclass(frozen=True)

@@ -211,12 +211,14 @@ def find_heads(
     What answers do not see of these tokens is what was expected of them. Value maps hardly depend on that, and with
     them weights are asked for once more, which do not at all.
     """
+    moved = float(np.median(norms(rows.answers - at.answer)))
+    if moved == 0:  # keys that most answers, as they are rounded, do not show
+        return rows, None
     rows = find_moves(oracle, at, view, rows, wanted)
     V, spaces, weights, ratio = split_heads(view, total, rows, way, guesses)
     if not ratio <= BAD_DROP:
         return rows, None
     B = value_maps(view, total, rows, V, weights)
-    moved = float(np.median(norms(rows.answers - at.answer)))
     weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
     k = keys_from(rows.z, weights, left)
     if k is None:
