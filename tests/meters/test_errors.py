@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from glasshead._meters.frame import Frame, cone, orthonormal_frame
+from glasshead._linalg import Frame, cone, orthonormal_frame
 from glasshead._meters.meter import (
     GOOD_ENOUGH,
     GROWTH,
@@ -18,7 +18,8 @@ from glasshead._meters.meter import (
     split_errors,
     tuning,
 )
-from glasshead._meters.reading import Values, logit
+from glasshead._meters.one_row import Values
+from glasshead._meters.reading import logit
 
 from .promises import Promising
 

@@ -22,8 +22,8 @@ from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .attention import Attention, Scoring
 from .export import Exported, Scored
-from .front_head import Norm
 from .multi_head import MultiHead
+from .norm import Norm, token_before
 from .rotary import Rotary
 
 RESIDUAL_MAPS = ("assumed identity", "none", "unknown")
@@ -230,46 +230,6 @@ class Block(Exported):
         behind = "" if self.behind is not None else ", nothing behind"
         heads = f"Block(dim={self.dim}, heads={len(self.heads)}, residual_map={self.residual_map!r}"
         return f"{heads}{norms}{places}{behind})"
-
-
-NEWTON_ROUNDS, STARTS = 60, 4
-FOUND = 1e-12  # of what is looked for
-
-
-def token_before(norm: Norm, total: np.ndarray, u: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
-    """Tokens x with `x + norm(x) total = u`, by Newton's method with steps that are shortened where they go astray."""
-    d, found = u.shape[1], np.full(u.shape, np.nan)
-    centre = np.eye(d) - (1 / d if norm.kind == "layer" else 0.0)
-    eps, rng = norm.eps or 0.0, np.random.default_rng(0)
-    size = np.linalg.norm(u, axis=1) + np.linalg.norm(total)
-
-    def missing(x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        return x + norm(x) @ total - u
-
-    for start in range(STARTS):
-        todo = np.flatnonzero(np.isnan(found[:, 0]))
-        x = u[todo] - norm(u[todo]) @ total
-        x = x + start * rng.standard_normal(x.shape) * np.linalg.norm(x, axis=1, keepdims=True) / np.sqrt(d)
-        left = missing(x, u[todo])
-        for _ in range(NEWTON_ROUNDS):
-            done = np.linalg.norm(left, axis=1) <= FOUND * size[todo]
-            found[todo[done]] = x[done]
-            todo, x, left = todo[~done], x[~done], left[~done]
-            if len(todo) == 0:
-                return found
-            n, width = norm(x), np.sqrt(np.mean((x @ centre) ** 2, axis=1) + eps)
-            slope = (centre - n[:, :, None] * n[:, None, :] / d) / width[:, None, None]
-            step = np.linalg.solve((np.eye(d) + slope @ total).swapaxes(1, 2), -left[..., None])[..., 0]
-            share = np.ones(len(x))
-            for _ in range(12):
-                there = missing(x + share[:, None] * step, u[todo])
-                worse = np.linalg.norm(there, axis=1) > (1 - share / 4) * np.linalg.norm(left, axis=1)
-                if not worse.any():
-                    break
-                share = np.where(worse, share / 2, share)
-            x = x + share[:, None] * step
-            left = missing(x, u[todo])
-    return found
 
 
 def random_head(dim: int, rank: int, rng: np.random.Generator) -> Attention:

@@ -24,7 +24,10 @@ SPARE_ROWS = 1.35  # two-token answers, over unknowns of a null space
 ANGLES = 0.5, 0.2, 1.2  # between keys and last tokens, on the sphere: the only length that there is
 REACHED = 1e-9  # of the largest singular value of answers: what is smaller no head reaches
 FREE = 1e-3  # combinations of weights that the rank drop leaves open: scales, and mixtures of heads that share values
-ROUGHLY_DROPPED, DROPPED = 1e-3, 1e-6  # a rank drop worse than this is none, with a few rows that do not fit, and without
+ROUGHLY_DROPPED, DROPPED = (
+    1e-3,
+    1e-6,
+)  # a rank drop worse than this is none, with a few rows that do not fit, and without
 OUTLYING = 30.0  # times the typical misfit
 DRAWS = 6  # of a last token
 SHARED = 1e-5  # between spaces that two heads read, at most, where they are the same
@@ -155,9 +158,7 @@ def without_outliers(rows: Rows, found: list[NullSpace]) -> list[NullSpace]:
     return [replace(space, weights=best_weights(Y @ space.basis, Z @ space.basis)) for space in again]
 
 
-def read_odds(
-    view: LongToken, rows: Rows, found: list[NullSpace], angle: float, rng: np.random.Generator
-) -> Heads:
+def read_odds(view: LongToken, rows: Rows, found: list[NullSpace], angle: float, rng: np.random.Generator) -> Heads:
     """The heads with weights that are weights, unmixed where several share their values."""
     o = rows.y.shape[1]
     mixed = Heads([rows.outputs @ space.basis[:o] for space in found], [space.basis[o:] for space in found])

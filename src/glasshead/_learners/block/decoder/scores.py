@@ -30,7 +30,7 @@ SAME_SPACE, SPARE_KEYS = 1e-6, 2  # keys lie in a space if they leave it by less
 
 @dataclass(frozen=True)
 class Scores:
-    """What heads make of last tokens `q (j, p)`: `keys (h, t, j, p)`, `rest (h, t, j)`, and how well they fit `(j,)`."""
+    """What heads make of last tokens `q (j, p)`: `keys (h, t, j, p)`, `rest (h, t, j)`, and how well these fit."""
 
     q: np.ndarray
     keys: np.ndarray

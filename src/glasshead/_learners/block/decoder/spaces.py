@@ -92,9 +92,7 @@ def eigenvalues(A: np.ndarray, B: np.ndarray, rng: np.random.Generator) -> np.nd
     return np.linalg.eigvals(np.linalg.lstsq(B, A, rcond=None)[0])
 
 
-def looks(
-    A: np.ndarray, B: np.ndarray, even: np.ndarray, tangents: np.ndarray, way: Bunches
-) -> list[Look]:
+def looks(A: np.ndarray, B: np.ndarray, even: np.ndarray, tangents: np.ndarray, way: Bunches) -> list[Look]:
     wide = max(0, A.shape[1] - len(A))
     found = []
     for value, size in zip(way.values, way.sizes, strict=True):
