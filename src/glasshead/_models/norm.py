@@ -1,4 +1,4 @@
-"""`gh.Norm`: LayerNorm or RMSNorm without gains and shifts, and the way back through one beside a residual connection."""
+"""`gh.Norm`: LayerNorm or RMSNorm without gains and shifts, and the way back through one beside a residual map."""
 
 from __future__ import annotations
 

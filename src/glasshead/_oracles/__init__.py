@@ -2,13 +2,8 @@
 
 `base`: the two base classes. `box`: oracles around a callable, and how many digits it computes with. `boundary`: where
 a query is counted, the budget, progress, answers kept, and what may leave a recovery. `views`: the box on other tokens,
-<<<<<<< HEAD
-or its answers combined. `noise`: answers made better by asking again. `straightened`: a known network undone.
-`one_token`: the single token that is answered like a sequence. `long_token`: heads alone, behind a norm in front.
-=======
 its answers combined, or made better by asking again. `straightened`: a known network undone. `one_token`: the single
-token that is answered like a sequence.
->>>>>>> main
+token that is answered like a sequence. `long_token`: heads alone, where a norm stands in front of them.
 """
 
 from .base import (

@@ -9,15 +9,14 @@ is free, and so are mixtures of heads that share their values. The law of odds s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ...._errors import NotConverged
-from ...._linalg import norms, svd
+from ...._linalg import NullSpace, best_weights, norms, null_space, svd
 from ...._oracles import LongToken
-from ...rank_drop import NullSpace, best_weights, null_space
 from .spaces import Look, read_looks
 
 SPARE_ROWS = 1.35  # two-token answers, over unknowns of a null space
@@ -116,6 +115,10 @@ class Rows:
         o, p = self.y.shape[1], self.D.shape[1]
         return np.pad(self.y, ((0, 0), (0, p))), np.pad(self.D, ((0, 0), (o, 0)))
 
+    def weights(self, space: NullSpace) -> np.ndarray:
+        Y, Z = self.padded
+        return best_weights(Y @ space.basis, Z @ space.basis)
+
 
 def read_rows(view: LongToken, q: np.ndarray, angle: float, rng: np.random.Generator) -> Rows:
     count = int(SPARE_ROWS * (len(q) + view.unseen(q[None]).shape[1]))
@@ -150,12 +153,11 @@ def without_outliers(rows: Rows, found: list[NullSpace]) -> list[NullSpace]:
     """The null spaces of the rows that fit all of them: a neuron that turns on between two lengths of a last token
     spoils a few."""
     Y, Z = rows.padded
-    left = np.max([norms((Y - space.weights[:, None] * Z) @ space.basis) for space in found], axis=0)
+    left = np.max([norms((Y - rows.weights(space)[:, None] * Z) @ space.basis) for space in found], axis=0)
     kept = left <= OUTLYING * np.median(left)
     if kept.all():
         return found
-    again = [null_space(Y[kept], Z[kept], space.basis, space.basis.shape[1], free=FREE) for space in found]
-    return [replace(space, weights=best_weights(Y @ space.basis, Z @ space.basis)) for space in again]
+    return [null_space(Y[kept], Z[kept], space.basis, space.basis.shape[1], free=FREE) for space in found]
 
 
 def read_odds(view: LongToken, rows: Rows, found: list[NullSpace], angle: float, rng: np.random.Generator) -> Heads:
@@ -168,7 +170,7 @@ def read_odds(view: LongToken, rows: Rows, found: list[NullSpace], angle: float,
     N, C, (Y, Z) = [], [], rows.padded
     for group in sharers(mixed, int(np.any(view.unseen(rows.q[None])))):
         for rho in unmixed(less[:, group], more[:, group], few):
-            weights = rho @ np.stack([found[h].weights for h in group])
+            weights = rho @ np.stack([rows.weights(found[h]) for h in group])
             A = Y - weights[:, None] * Z
             left = norms(A @ svd(A, full=True)[2][-mixed.ranks[group[0]] :].T)
             basis = svd(A[left <= OUTLYING * np.median(left)], full=True)[2][-mixed.ranks[group[0]] :].T
