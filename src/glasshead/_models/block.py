@@ -127,10 +127,8 @@ class Block(Exported):
         """The value-output map of each head."""
         return np.asarray(self._sum.v)
 
-    def attended(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b d"]:
-        """What all heads add to the last token, of tokens as heads see them: normalised, if there is a norm before."""
-        if self.rotary is None and self.slopes is None:
-            return np.asarray(self._sum(tokens))
+    def scores(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b H n"]:
+        """Of every token for the last one, as heads see tokens: normalised, if there is a norm before."""
         if self.rotary is not None:
             scores = self.rotary.scores(tokens)
         else:
@@ -138,7 +136,13 @@ class Block(Exported):
             scores = np.einsum("bnd,bhd->bhn", tokens, keys)
         if self.slopes is not None:
             scores = scores + self.slopes[:, None] * np.arange(tokens.shape[1])[::-1]
-        weights = np.asarray(softmax(scores, axis=-1))
+        return scores
+
+    def attended(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b d"]:
+        """What all heads add to the last token, of tokens as heads see them."""
+        if self.rotary is None and self.slopes is None:
+            return np.asarray(self._sum(tokens))
+        weights = np.asarray(softmax(self.scores(tokens), axis=-1))
         return np.einsum("bhn,bnd,hde->be", weights, tokens, self._sum.v, optimize=True)
 
     def single_token(self, X: ArrayLike) -> np.ndarray:

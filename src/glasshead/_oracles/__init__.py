@@ -22,7 +22,7 @@ from .base import (
 )
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
 from .box import Answering, SignOracle, ValueOracle, as_oracle
-from .long_token import LongToken, Sphere, find_long_token, find_sphere
+from .long_token import LongToken, Sphere, find_long_token, find_order, find_sphere
 from .one_token import find_alike, read_slope, single
 from .straightened import FAR_OUT, LESS_FAR_OUT, Flat, Straightened
 from .views import (

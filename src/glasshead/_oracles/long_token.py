@@ -116,19 +116,30 @@ class LongToken:
             if len(again) == 0 or farther * self.lengths[-1] * self.sphere.radius > self.oracle.reach:
                 break
             moved[again], bent[again] = self.moved(keys[again], last[again], farther)
-        seen = moved if self.back is None else moved @ self.back
+        return self.seen(moved if self.back is None else moved @ self.back, last)
+
+    def seen(self, moved: Float[np.ndarray, "b s"], last: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
+        """Without what is lost at each last token."""
         lost = self.unseen(last)
-        return seen - np.sum(seen * lost, axis=-1, keepdims=True) * lost
+        return moved - np.sum(moved * lost, axis=-1, keepdims=True) * lost
+
+    def read_short(self, keys: Float[np.ndarray, "b n p"], q: Float[np.ndarray, "b p"], length: float) -> np.ndarray:
+        """As `__call__`, with keys as short as that, over ordinary ones."""
+        moved = self.moved(keys, q, length_of_keys=length)[0]
+        return self.seen(moved if self.back is None else moved @ self.back, q)
 
     def read_kink(self, q: Float[np.ndarray, " p"], rng: np.random.Generator) -> bool:
         """Whether q is a bad last token, at which neurons turn on as keys come and go."""
         keys = self.sphere.random((PROBES, 1), rng)
         return bool(np.any(self.moved(keys, np.broadcast_to(q, keys[:, 0].shape))[1] > BENT * self.usual))
 
-    def moved(self, keys: np.ndarray, last: np.ndarray, farther: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    def moved(
+        self, keys: np.ndarray, last: np.ndarray, farther: float = 1.0, length_of_keys: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The limit of answers at lengths so many times longer, and how far off it is without the shortest one."""
         lengths, scale = farther * self.lengths, farther * self.lengths if self.normed else np.ones(len(self.lengths))
-        front, tokens = key_length(self.oracle) * keys @ self.sphere.basis, last @ self.sphere.basis
+        front = (length_of_keys or key_length(self.oracle)) * keys @ self.sphere.basis
+        tokens = last @ self.sphere.basis
         same = bool(np.all(last == last[:1]))
         base = self.alone(last[:1] if same else last, farther)
         whole, part = scale * extrapolation(lengths), scale * np.append(0.0, extrapolation(lengths[1:]))
@@ -164,19 +175,28 @@ def extrapolation(lengths: np.ndarray) -> np.ndarray:
 
 
 ALIKE = 1e-6  # of what another key would have changed: a norm in front forgets lengths, and means if it is LayerNorm
+TRIED_LENGTH = 64.0  # of keys, over ordinary ones: an eps is little to them, while twice as long ones still differ
 
 
 def find_sphere(oracle: Oracle, rng: np.random.Generator) -> Sphere | None:
     """Which norm stands in front of the heads, if any: whether a key that is twice as long, or one with another mean,
     is answered alike. Four queries."""
-    length, signs = key_length(oracle), np.ones(oracle.dim)
+    length = min(TRIED_LENGTH, key_length(oracle))
     x, y, q = (Sphere.of("rms", oracle.dim).random((), rng) for _ in range(3))
-    keys = length * np.stack([x, 2 * x, x + signs, y])
+    keys = length * np.stack([x, 2 * x, x + 1, y])
     answers = np.asarray(oracle(np.stack([keys, np.broadcast_to(q, keys.shape)], axis=1))).reshape(len(keys), -1)
     longer, shifted, other = norms(answers[1:] - answers[0])
     if not longer <= ALIKE * other:
         return None
     return Sphere.of("layer" if shifted <= ALIKE * other else "rms", oracle.dim)
+
+
+def find_order(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> bool:
+    """Whether the order of keys matters, as for rotary positions. Three queries."""
+    x, y, z, q = sphere.random((4,), rng) @ sphere.basis
+    answers = np.asarray(oracle(np.stack([[x, y, q], [y, x, q], [x, z, q]])))
+    swapped, other = norms(answers[1:] - answers[0])
+    return bool(swapped > ALIKE * other)
 
 
 PROBES = 3  # pairs of tokens that lengths are tried on
