@@ -51,7 +51,8 @@ class Block(Exported):
     With a norm before the heads these are for normalised tokens, without gains and shifts: these are part of W, key
     biases and value maps. With `rotary` positions `heads[h].W` is `rotary.W(h, 0)`; `slopes (H,)` are added to scores
     for each place that a token is before the last one (ALiBi has negative ones). `unembedding (d, k)` is what answers
-    show of the residual connection in the end, where that is not the residual connection itself.
+    show of the residual connection in the end, where that is not the residual connection itself. In a `parallel` block
+    the network stands beside the heads: a sequence is answered like its last token, moved by what the heads add.
     """
 
     family = "block"
@@ -65,6 +66,7 @@ class Block(Exported):
         rotary: Rotary | None = None,
         slopes: ArrayLike | None = None,
         unembedding: ArrayLike | None = None,
+        parallel: bool = False,
         free: ArrayLike | None = None,
         behind: Any = None,
     ) -> None:
@@ -80,7 +82,9 @@ class Block(Exported):
         if rotary is not None and len(rotary.heads) != count:
             raise ValueError(f"expected rotary positions of {count} heads, got {len(rotary.heads)}")
         self.rotary, self.slopes = rotary, None if slopes is None else as_real(slopes, "slopes")
-        check_shape(self.slopes is None or self.slopes.shape == (count,), f"slopes of shape ({count},)", slopes)
+        shape = (count,) if self.slopes is None else self.slopes.shape
+        check_shape(shape == (count,), f"slopes of shape ({count},)", shape)
+        self.parallel = parallel
         self.unembedding = None if unembedding is None else as_real(unembedding, "unembedding")
         self.free: np.ndarray = np.zeros((0, d)) if free is None else as_real(free, "free")
         check_shape(self.free.ndim == 2 and self.free.shape[1] == d, f"free directions (f, {d})", self.free.shape)
@@ -147,9 +151,11 @@ class Block(Exported):
 
     def single_token(self, X: ArrayLike) -> np.ndarray:
         """The token that is answered like the sequence X `(N, d)`, or one for each of a batch `(B, N, d)`; NaN where
-        it was not found, which a norm before the heads may bring about."""
+        it was not found, which a norm before the heads may bring about. In a parallel block it is the last token."""
         batch, single = self.heads[0].batched(X)
         last, total = batch[:, -1], self._sum.v.sum(axis=0)
+        if self.parallel:
+            return last[0] if single else last
         if self.front is not None:
             found = token_before(self.front, total, last + self.attended(self.front(batch)))
             return found[0] if single else found
@@ -164,11 +170,18 @@ class Block(Exported):
                 "expected a block with behind=, which asks the box: what lies behind these heads is not known; "
                 "set block.behind = f"
             )
-        tokens = self.single_token(X)
-        batch = np.atleast_2d(tokens)
+        batch, one = self.heads[0].batched(X)
+        tokens = self.single_token(batch)
         self.asked += len(batch)
-        answers: np.ndarray = np.asarray(self.behind(batch[:, None]))
-        return answers if tokens.ndim == 2 else answers[0]
+        answers: np.ndarray = np.asarray(self.behind(tokens[:, None]))
+        answers = answers + self.moved(batch) if self.parallel else answers
+        return answers[0] if one else answers
+
+    def moved(self, X: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b k"]:
+        """What the tokens before the last one add to the residual connection, in units of answers."""
+        tokens = X if self.front is None else self.front(X)
+        added = self.attended(tokens) - self.attended(tokens[:, -1:])
+        return added if self.unembedding is None else added @ self.unembedding
 
     def with_scores(self, *scoring: Scoring) -> Block:
         """This block with another W and key bias for each head, in front of the same box."""
@@ -179,6 +192,7 @@ class Block(Exported):
             rotary=None if self.rotary is None else self.rotary.with_scores(*scoring),
             slopes=self.slopes,
             unembedding=self.unembedding,
+            parallel=self.parallel,
             free=self.free,
             behind=self.behind,
         )
@@ -202,6 +216,7 @@ class Block(Exported):
         named |= {"free": self.free, "residual_map": np.array(float(RESIDUAL_MAPS.index(self.residual_map)))}
         named |= {f"norms.{i}.{norm.kind}.{norm.place}": np.array(norm.eps or 0.0) for i, norm in enumerate(self.norms)}
         named |= {name: x for name in ("slopes", "unembedding") if (x := getattr(self, name)) is not None}
+        named |= {"parallel": np.array(1.0)} if self.parallel else {}
         named |= {f"rotary.{name}": x for name, x in (self.rotary.tensors() if self.rotary else {}).items()}
         behind = self.behind.tensors() if isinstance(self.behind, Feedforward) else {}
         return named | {f"behind.{name}": tensor for name, tensor in behind.items()}
@@ -224,6 +239,7 @@ class Block(Exported):
             rotary=Rotary.from_tensors(turning) if turning else None,
             slopes=tensors.get("slopes"),
             unembedding=tensors.get("unembedding"),
+            parallel="parallel" in tensors,
             free=tensors["free"],
             behind=Feedforward(**inside) if inside else None,
         )

@@ -35,7 +35,7 @@ class Turning:
         m = len(self.frequencies)
         return [(float(f), self.K[[j, m + j]]) for j, f in enumerate(self.frequencies)]
 
-    def turned(self, x: Float[np.ndarray, "*b r"], t: ArrayLike) -> Float[np.ndarray, "*b r"]:
+    def turned(self, x: Float[np.ndarray, "... r"], t: ArrayLike) -> Float[np.ndarray, "... r"]:
         """`R(t) x` for a number of places, or one for each x."""
         m = len(self.frequencies)
         angles = np.asarray(t)[..., None] * self.frequencies
@@ -83,9 +83,9 @@ class Rotary:
         for head in self.heads:
             (r, d), m = head.K.shape, len(head.frequencies)
             check_shape(head.Q.shape == (r, d), f"Q of shape {(r, d)}, as K", head.Q.shape)
-            biases = head.k_bias.shape, head.q_bias.shape
-            check_shape(biases == ((r,), (r,)), f"biases of shape ({r},)", biases)
-            check_shape(2 * m <= r, f"at most {r // 2} frequencies", m)
+            for bias in (head.k_bias, head.q_bias):
+                check_shape(bias.shape == (r,), f"biases of shape ({r},)", bias.shape)
+            check_shape(2 * m <= r, f"at most {r // 2} frequencies", (m,))
 
     @classmethod
     def random(cls, dim: int, heads: int, rank: int, seed: int = 0, base: float = 1e4) -> Rotary:

@@ -30,6 +30,7 @@ ROUGHLY_DROPPED, DROPPED = (
 OUTLYING = 30.0  # times the typical misfit
 DRAWS = 6  # of a last token
 SHARED = 1e-5  # between spaces that two heads read, at most, where they are the same
+MAPPED_AT, MAPPED_TOKENS = 8, 3  # last tokens, and tokens at once, where outputs are no head's alone
 SAMPLES, ODDS_ROUNDS = 16, 6  # of the law of odds: pairs of sequences, and Newton's steps
 
 
@@ -47,15 +48,21 @@ class Heads:
     def read_weights(self, view: LongToken, keys: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """The weights `(b, h, n)` of all tokens but the last, for `keys (b, n, p)`, and for each head
         the map `(b, r, n)` from its outputs, through which errors come."""
-        y, last = view(keys, q), np.broadcast_to(q, (len(keys), keys.shape[2]))
+        last = np.broadcast_to(q, (len(keys), keys.shape[2]))
+        return self.weights_in(view, view(keys, q), keys, last)
+
+    def weights_in(
+        self, view: LongToken, y: np.ndarray, keys: np.ndarray, last: np.ndarray
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The same from answers in hand."""
         D, lost = keys - last[:, None], view.unseen(last)
         each = [weights_of(N, C, y, D, lost) for N, C in zip(self.N, self.C, strict=True)]
         return np.stack([weights for weights, _ in each], axis=1), [inverse for _, inverse in each]
 
-    def value_maps(self) -> list[np.ndarray]:
-        """`P_h (p, s)`: of all maps that agree with what heads read, those with no output beyond."""
-        ends = np.cumsum(self.ranks)[:-1]
-        return [C @ R for C, R in zip(self.C, np.split(np.linalg.pinv(np.hstack(self.N)), ends), strict=True)]
+    def value_maps(self) -> np.ndarray:
+        """`P_h (h, p, s)`: of all maps that agree with what heads read, those with no output beyond."""
+        ends, inverse = np.cumsum(self.ranks)[:-1], np.linalg.pinv(np.hstack(self.N))
+        return np.stack([C @ R for C, R in zip(self.C, np.split(inverse, ends), strict=True)])
 
 
 def weights_of(
@@ -230,6 +237,30 @@ def joined(one: Heads, other: Heads) -> Heads:
         N.append(U[:, :rank])
         C.append(reads @ Vt[:rank].T / s[:rank])
     return Heads(N, C)
+
+
+def read_value_maps(view: LongToken, heads: Heads, angle: float, rng: np.random.Generator) -> np.ndarray:
+    """`P_h (h, p, s)`. Where a direction of the residual connection never shows, some outputs are no head's alone:
+    what all heads together do there is taken apart by their weights, which are known, in sequences of a few tokens."""
+    maps, sphere = heads.value_maps(), view.sphere
+    (count, p, s), known = maps.shape, np.linalg.svd(np.hstack(heads.N))[0][:, : sum(heads.ranks)]
+    shared = np.eye(s) - known @ known.T
+    if not view.normed or sum(heads.ranks) >= s:
+        return maps
+    q = sphere.random((MAPPED_AT,), rng)
+    each = -(-int(SPARE_ROWS * count * p) // MAPPED_AT)
+    last = np.repeat(q, each, axis=0)
+    keys = np.concatenate([sphere.around(one, each * MAPPED_TOKENS, angle, rng) for one in q])
+    keys = keys.reshape(len(last), MAPPED_TOKENS, p)
+    y = view(keys, last)
+    weights = heads.weights_in(view, y, keys, last)[0]
+    moved = np.einsum("bhn,bnp->bhp", weights, keys - last[:, None])
+    lost = view.unseen(last)
+    there = np.einsum("bhp,hps->bs", moved, maps) @ known  # what is seen, and what is lost along the last token
+    along = lost @ known
+    part = np.sum((there - y @ known) * along, axis=1) / np.sum(along**2, axis=1)
+    beyond = np.linalg.lstsq(moved.reshape(len(last), -1), (y + part[:, None] * lost) @ shared, rcond=None)[0]
+    return maps + beyond.reshape(maps.shape)
 
 
 def with_part_along(rows: Rows, look: Look) -> np.ndarray:

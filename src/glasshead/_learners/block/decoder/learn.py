@@ -17,11 +17,11 @@ from ...._learned import LearnedBlock
 from ...._linalg import norms
 from ...._models import Attention, Block, Norm, Rotary, Turning
 from ...._oracles import LongToken, Oracle, Sphere, find_long_token, find_order
-from .heads import Heads, read_heads
+from .heads import Heads, read_heads, read_value_maps
 from .scores import Scores, log_odds, read_scores
 from .turning import turning
 
-OFFSETS = 2  # places before the last token at which scores are read, where places matter
+OFFSETS = 0.25  # of a head's rank, at least two: places before the last token at which scores are read, if they matter
 REFUSED_LIMIT = 1e-5  # of what keys move answers by: behind the heads something does not become constant
 REFUSED_ERROR = 1e-2  # of scores
 FRESH, CAUTION = 3, 3.0  # last tokens read in the end
@@ -52,16 +52,18 @@ def learn_decoder(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> L
     if not error <= REFUSED_LIMIT:
         raise NotConverged(NO_LIMIT)
     oracle.stage = "telling heads apart"
-    heads, _ = read_heads(view, rng)
+    heads, angle = read_heads(view, rng)
+    maps = read_value_maps(view, heads, angle, rng)
     oracle.stage = "reading W"
-    scores = read_scores(view, heads, OFFSETS * positions, rng)
+    scores = read_scores(view, heads, max(2, int(OFFSETS * min(heads.ranks))) * positions, rng)
     found = explained(scores)
-    model = assembled(view, heads, found)
+    model = assembled(view, maps, found)
     oracle.stage = "checking head by head"
     error = read_fresh_error(view, heads, model, rng)
     if not error <= REFUSED_ERROR:
         raise NotConverged(f"fresh tokens, read head by head, show errors of {error:.0%} of the scores")
     model.norms = (Norm(sphere.kind, read_eps(view, model, rng)), *model.norms[1:])
+    model.parallel = not view.normed and read_parallel(oracle, model, rng)
     return LearnedBlock(
         model=model,
         rank=tuple(rank_of(W) for W in found.W),
@@ -84,7 +86,7 @@ def explained(scores: Scores) -> Positions:
     if offsets == 1:
         each = [scores.affine(h, 0) for h in range(count)]
         return Positions([W for W, _ in each], [c for _, c in each])
-    moved = np.linalg.norm(scores.keys[:, 1] - scores.keys[:, 0]) / np.linalg.norm(scores.keys)
+    moved = np.linalg.norm(np.diff(scores.keys, axis=1)) / np.linalg.norm(scores.keys)
     if moved <= ALIKE:
         return with_slopes(scores)
     found = [turning(scores, h) for h in range(count)]
@@ -99,19 +101,22 @@ def with_slopes(scores: Scores) -> Positions:
     both = Scores(scores.q, scores.keys.mean(axis=1, keepdims=True), scores.rest, scores.misfit)
     each = [both.affine(h, 0) for h in range(len(scores.keys))]
     beyond = scores.rest + np.einsum("hjp,jp->hj", both.keys[:, 0], scores.q)[:, None]
-    one, two = np.median(beyond, axis=2).T
-    if np.abs(two - 2 * one).max() > ALIKE * np.abs(beyond).max():
+    places, typical = np.arange(1, scores.keys.shape[1] + 1), np.median(beyond, axis=2)
+    slopes = typical @ places / (places @ places)
+    if np.abs(typical - slopes[:, None] * places).max() > ALIKE * np.abs(beyond).max():
         raise NotConverged(OTHER_POSITIONS)
-    return Positions([W for W, _ in each], [c for _, c in each], slopes=(one + 2 * two) / 5)
+    return Positions([W for W, _ in each], [c for _, c in each], slopes=slopes)
 
 
-def assembled(view: LongToken, heads: Heads, found: Positions) -> Block:
+def assembled(view: LongToken, maps: np.ndarray, found: Positions) -> Block:
     """The block in coordinates of tokens."""
     basis, d = view.sphere.basis, view.sphere.basis.shape[1]
     stream = np.eye(d) if view.stream is None else view.stream
-    maps = [basis.T @ P @ stream.T for P in heads.value_maps()]
     each = zip(found.W, found.key_bias, maps, strict=True)
-    made = [Attention(basis.T @ W @ basis, P, key_bias=c @ basis if np.any(c) else None) for W, c, P in each]
+    made = [
+        Attention(basis.T @ W @ basis, basis.T @ P @ stream.T, key_bias=c @ basis if np.any(c) else None)
+        for W, c, P in each
+    ]
     turned = [Turning(t.K @ basis, t.Q @ basis, t.k_bias, t.q_bias, t.frequencies) for t in found.turnings or ()]
     unseen = np.linalg.svd(stream)[0][:, stream.shape[1] :].T
     behind = (Norm(view.sphere.kind, None, "behind"),) * view.normed
@@ -142,6 +147,13 @@ def read_fresh_error(view: LongToken, heads: Heads, model: Block, rng: np.random
         size.append(norms((weight * expected).swapaxes(0, 1).reshape(len(heads.N), -1)))
     worst = float(np.max(np.linalg.norm(off, axis=0) / np.linalg.norm(size, axis=0)))
     return CAUTION * worst if np.isfinite(worst) else np.inf
+
+
+def read_parallel(oracle: Oracle, model: Block, rng: np.random.Generator) -> bool:
+    """Whether the network stands beside the heads, so that they move an ordinary answer as they move a long one."""
+    X = rng.standard_normal((1, 2, oracle.dim))
+    moved = np.asarray(oracle(X)) - np.asarray(oracle(X[:, -1:]))
+    return bool(np.linalg.norm(moved - model.moved(X)) <= ALIKE * np.linalg.norm(moved))
 
 
 SHORT = 1e-3, 1e-5, 1e-7  # of keys, over ordinary ones: at one of them eps shows

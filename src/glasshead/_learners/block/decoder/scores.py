@@ -9,7 +9,8 @@ neuron of the network behind turns on in between is noticed, and another one tak
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ...._oracles import LongToken
 from .heads import Heads
 
 TOKENS_EACH = 0.6  # of a head's rank: tokens at once
-SPARE_TOKENS, SPARE_LAST = 1.4, 4  # over unknowns
+SPARE_TOKENS, SPARE_LAST = 1.4, 3  # over unknowns
 LEAST_WEIGHT = 1e-7  # a weight below that is lost in rounding, and says nothing
 OUTLYING = 30.0  # times the typical misfit
 REDRAWS, NEARBY = 4, 0.3  # of last tokens, by others in nearly the same direction
@@ -75,6 +76,7 @@ class Fits:
     each: int
     angle: float = ANGLES[0]
     spaces: list[np.ndarray] | None = None
+    turns: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
     def read_at(self, q: np.ndarray) -> Fitted:
         """At an angle at which weights are neither 0 nor 1."""
@@ -86,25 +88,57 @@ class Fits:
         raise NotConverged("the weights of tokens are too uneven to be read, even close to each other")
 
     def read_at_angle(self, q: np.ndarray, angle: float) -> Fitted:
-        p, H = self.view.sphere.size, len(self.heads.N)
-        spaces = [np.eye(p)] * H if self.spaces is None else self.spaces
-        unknowns = max(space.shape[1] for space in spaces) + bool(self.offsets)
-        each, at_once = self.offsets or self.each, 1 if self.offsets else self.each
-        blocks = max(2, -(-int(SPARE_TOKENS * unknowns) // at_once))
+        p, H, places = self.view.sphere.size, len(self.heads.N), max(1, self.offsets)
+        each = self.offsets or self.each
+        if self.spaces is None:
+            unknowns = (p + 1) * places if self.offsets else p
+        else:
+            unknowns = max(space.shape[1] for space in self.spaces) + self.offsets
+        blocks = max(2, -(-int(SPARE_TOKENS * unknowns) // each))
         # At one angle the part of a key along q could not be told from what is left for the last token.
         angles = angle * self.rng.uniform(NARROWEST if self.offsets else 1.0, 1.0, blocks * each)
         keys = self.view.sphere.around(q, blocks * each, angles, self.rng).reshape(each, blocks, p).swapaxes(0, 1)
-        s, worth = log_odds(self.view, self.heads, keys, q)
-        D, places = keys - q, [slice(each - t, each - t + 1) for t in range(1, self.offsets + 1)] or [slice(None)]
-        k, rest, worst = np.zeros((H, len(places), p)), np.zeros((H, len(places))), 0.0
-        for h, space in enumerate(spaces):
-            for t, place in enumerate(places):
-                A = D[:, place].reshape(-1, p) @ space
-                A = np.hstack([A, np.ones((len(A), 1))]) if self.offsets else A
-                x, misfit = fitted(A, s[:, h, place].reshape(-1), worth[:, h, place].reshape(-1))
-                k[h, t], worst = space @ x[: space.shape[1]], max(worst, misfit)
-                rest[h, t] = (x[-1] if self.offsets else 0.0) - k[h, t] @ q
+        s, worth = (x[..., ::-1] for x in log_odds(self.view, self.heads, keys, q))  # the closest token first
+        D, k, rest, worst = (keys - q)[:, ::-1], np.zeros((H, places, p)), np.zeros((H, places)), 0.0
+        for h in range(H):
+            for A, basis, t in self.equations(D, h):
+                x, misfit = fitted(A, s[:, h, t].reshape(-1), worth[:, h, t].reshape(-1))
+                r = basis.shape[-1]
+                k[h, t], worst = basis @ x[:r], max(worst, misfit)
+                rest[h, t] = -k[h, t] @ q + (x[r:] if self.offsets else 0.0)
         return Fitted(k, rest, worst)
+
+    def equations(self, D: np.ndarray, h: int) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
+        """Matrices of least squares for the keys of one head, the bases `(t, p, r)` in which they give keys, and the
+        places these are for: each place by itself until it is known how keys turn, and then all together."""
+        (count, _, p), n = D.shape, self.offsets
+        if not n:
+            space = np.eye(p) if self.spaces is None else self.spaces[h]
+            yield D.reshape(-1, p) @ space, space[None], slice(None)
+        elif self.spaces is None:
+            for t in range(n):
+                yield np.hstack([D[:, t], np.ones((count, 1))]), np.eye(p)[None], slice(t, t + 1)
+        else:
+            bases = np.stack([self.spaces[h] @ np.linalg.matrix_power(self.turns[h], t) for t in range(n)])
+            own = np.broadcast_to(np.eye(n), (count, n, n))
+            yield (
+                np.concatenate([np.einsum("btp,tpr->btr", D, bases), own], axis=2).reshape(count * n, -1),
+                bases,
+                slice(None),
+            )
+
+    def look_for_spaces(self, found: list[Fitted]) -> None:
+        """Whether keys so far lie in spaces of few dimensions; how they turn there from one place to the next."""
+        self.spaces = few_dimensions(found)
+        if self.spaces is not None and self.offsets:
+            self.turns = [turn(np.stack([one.k[h] for one in found], axis=1), U) for h, U in enumerate(self.spaces)]
+
+
+def turn(keys: np.ndarray, space: np.ndarray) -> np.ndarray:
+    """The matrix in coordinates of the space that takes keys `(t, j, p)` from one place to the next."""
+    inside = keys @ space
+    here, there = (x.reshape(-1, space.shape[1]) for x in (inside[:-1], inside[1:]))
+    return np.linalg.lstsq(here, there, rcond=None)[0].T
 
 
 @dataclass(frozen=True)
@@ -134,7 +168,7 @@ def read_scores(view: LongToken, heads: Heads, offsets: int, rng: np.random.Gene
     for q in tokens:
         found.append(fits.read_at(q))
         if fits.spaces is None:
-            fits.spaces = few_dimensions([one for one, fine in zip(found, usual(found), strict=True) if fine])
+            fits.look_for_spaces([one for one, fine in zip(found, usual(found), strict=True) if fine])
     for _ in range(REDRAWS):  # last tokens at which scores do not fit
         for j in np.flatnonzero(~usual(found)):
             tokens[j] = view.sphere.onto(tokens[j] + NEARBY * view.sphere.random((), rng))
@@ -154,7 +188,7 @@ def few_dimensions(found: list[Fitted]) -> list[np.ndarray] | None:
     for keys in np.concatenate([one.k for one in found], axis=1):
         _, s, right = np.linalg.svd(keys, full_matrices=False)
         rank = int(np.sum(s > SAME_SPACE * s[0]))
-        if len(keys) < SPARE_KEYS * rank:
+        if len(keys) < SPARE_KEYS * rank or len(found) < rank + SPARE_LAST:
             return None
         spaces.append(right[:rank].T)
     return spaces
