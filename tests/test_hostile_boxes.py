@@ -8,8 +8,8 @@ import pytest
 from scipy.special import softmax
 
 import glasshead as gh
-from glasshead._limits import memory, memory_needed
 from glasshead._recover import attempt
+from glasshead._validate import memory, memory_needed
 
 from .helpers import head
 

@@ -13,7 +13,8 @@ from glasshead._checks.noise import Noise, Unpromised
 from glasshead._checks.promise import as_printed, find_promise, read_roughness, round_number
 from glasshead._errors import ANY_ORDER, ASKED_AGAIN, ONE_TOKEN, STRAIGHT_RAYS, TWO_COPIES, Evidence
 from glasshead._learned import LearnedHead
-from glasshead._meters import ValueMeter, Values, orthonormal_frame
+from glasshead._linalg import orthonormal_frame
+from glasshead._meters import ValueMeter, Values
 from tests.meters.promises import Promising
 
 D = 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from glasshead._meters.frame import Frame, cone, orthonormal_frame
+from glasshead._linalg import Frame, cone, orthonormal_frame
 from glasshead._meters.meter import (
     GOOD_ENOUGH,
     GROWTH,

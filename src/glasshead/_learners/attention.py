@@ -14,7 +14,8 @@ import numpy as np
 from .._checks import Unpromised, check_head_laws, find_promise
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import LearnedHead
-from .._meters import ValueMeter, Values, cone, outputs_error
+from .._linalg import cone
+from .._meters import ValueMeter, Values, outputs_error
 from .._oracles import Opening, Oracle, Translated, read_opening, read_rows
 from .._schemes import Measured, full, read_W
 from .frames import KEY_BIAS_LOGIT, find_frames, read_key_bias

@@ -10,10 +10,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from .._linalg import spectral_norm
+from .._linalg import Frame, inside_frame, key_pairs, spectral_norm
 from .._oracles import Oracle
 from .._types import Float
-from .frame import Frame, inside_frame, key_pairs
 from .one_row import Values
 from .reading import TARGET_LOGIT
 

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.special import expit
 
 from .._errors import SHORTER_KEY, WEIGHT_RANGE, Evidence, TargetMismatch
+from .._linalg import NO_FRAME, Frame
 from .._oracles import HEADROOM, Oracle
 from .._types import Float
-from .frame import NO_FRAME, Frame
 from .meter import Errors, Meter, Readings, Scores, likely_sum, one_after_the_other, split_errors, tuning
 from .one_row import Values
 from .reading import Interval, logit, read_logits

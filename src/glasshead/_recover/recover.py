@@ -10,14 +10,13 @@ from typing import Any
 from .._checks import add_cause
 from .._errors import HeadsMerged, NotConverged, TargetMismatch
 from .._families import named, with_option
-from .._limits import check_budget, check_memory
 from .._models import Norm
 from .._oracles import Answering, Oracle, Report, as_oracle, bar, guarded
-from .._plan import plan
+from .._plan import check_budget, plan
 from .._recognise import find_rounded_tokens
 from .._recovery import Recovery
 from .._types import no_type_check
-from .._validate import check_rank, positive, whole
+from .._validate import check_memory, check_rank, positive, whole
 from .attempt import CHECKS, Outcome, Wanted, recover_as, recover_recognised
 
 
