@@ -184,12 +184,16 @@ def refuse_void(learned: Learned, check: HeldOut, groups: list[Answered]) -> Non
 
 
 def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Answered], rng: np.random.Generator) -> None:
-    """Refuses where a head's W, off by a tenth, would change no answer by more than these are off anyway."""
-    X, want = [x for g in groups for x in g.X], np.concatenate([g.want for g in groups])
-    error = np.concatenate([np.maximum(g.off, g.level) for g in groups])
+    """Refuses where a head's scores, off by a tenth, would change no answer by more than those to tokens of its kind are
+    off anyway, each seen by the size of its tokens."""
+
+    def shows(model: Any, group: Answered) -> bool:
+        changed, error = apart(model, group.X, group.want), np.maximum(group.off, group.level)
+        return bool(np.max(changed / group.kind.sizes) > SEEN * np.sqrt(np.mean((error / group.kind.sizes) ** 2)))
+
     for h, model in enumerate(learned.hidden(OF_ATTENTION, rng)):
-        if not np.any(apart(model, X, want) > SEEN * error):
-            refuse(f"the W of one head, number {h + 1} of those found, shows in no answer", learned, check)
+        if not any(shows(model, group) for group in groups):
+            refuse(f"one head, number {h + 1} of those found, shows in no answer", learned, check)
 
 
 def with_true_bounds(oracle: Oracle, learned: Learned, groups: list[Answered]) -> tuple[Learned, Evidence | None]:
