@@ -43,6 +43,7 @@ from .ordinary import (
 from .signs import beside_changes
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
+FAR = 0.1  # of the largest answer, beyond what was promised
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
 WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers: a bound that may be too small
 SHRUNK = 2.0  # times the same: W is hardly further off, whatever larger bounds allow
@@ -100,6 +101,7 @@ def check_everywhere(
     beyond = () if learned.averaged else beyond_users(oracle, learned)
     refuse_void(learned, check, [group for group in groups if group.kind.name not in beyond])
     refuse_unseen(learned, check, groups, rng)
+    refuse_far(learned, check, groups)
     return learned, check
 
 
@@ -184,12 +186,24 @@ def refuse_void(learned: Learned, check: HeldOut, groups: list[Answered]) -> Non
 
 
 def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Answered], rng: np.random.Generator) -> None:
-    """Refuses where a head's W, off by a tenth, would change no answer by more than these are off anyway."""
-    X, want = [x for g in groups for x in g.X], np.concatenate([g.want for g in groups])
-    error = np.concatenate([np.maximum(g.off, g.level) for g in groups])
+    """Refuses where a head's scores, off by a tenth, would change no answer by more than those of its kind are off
+    anyway, each seen by the size of its tokens."""
+
+    def shows(model: Any, group: Answered) -> bool:
+        changed, error = apart(model, group.X, group.want), np.maximum(group.off, group.level)
+        return bool(np.max(changed / group.kind.sizes) > SEEN * np.sqrt(np.mean((error / group.kind.sizes) ** 2)))
+
     for h, model in enumerate(learned.hidden(OF_ATTENTION, rng)):
-        if not np.any(apart(model, X, want) > SEEN * error):
-            refuse(f"the W of one head, number {h + 1} of those found, shows in no answer", learned, check)
+        if not any(shows(model, group) for group in groups):
+            refuse(f"one head, number {h + 1} of those found, shows in no answer", learned, check)
+
+
+def refuse_far(learned: Learned, check: HeldOut, groups: list[Answered]) -> None:
+    """Refuses where an answer is off by so much that ten times as much, which a residual leaves open for others, is as
+    large as any of them. Bounds may excuse it, by a near tie say, and the box may be another one all the same."""
+    off = [float(np.max(group.off - group.level)) / group.largest for group in groups if group.largest > 0]
+    if (furthest := max(off, default=0.0)) > FAR:
+        refuse(f"an answer is off by {furthest:.0%} of the largest", learned, check)
 
 
 def with_true_bounds(oracle: Oracle, learned: Learned, groups: list[Answered]) -> tuple[Learned, Evidence | None]:
