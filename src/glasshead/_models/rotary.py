@@ -92,14 +92,13 @@ class Rotary:
         """Gaussian projections, with the frequencies `base^(-2j / rank)` of LLaMA."""
         rng, m = np.random.default_rng(seed), rank // 2
         scale = 1 / np.sqrt(dim) / rank**0.25
-        return cls(
-            Turning(
-                *(scale * rng.standard_normal((2, rank, dim))),
-                *(0.3 * rng.standard_normal((2, rank)) / rank**0.25),
-                base ** (-np.arange(m) / m),
-            )
-            for _ in range(heads)
-        )
+
+        def head() -> Turning:
+            K, Q = scale * rng.standard_normal((2, rank, dim))
+            k_bias, q_bias = 0.3 * rng.standard_normal((2, rank)) / rank**0.25
+            return Turning(K, Q, k_bias, q_bias, base ** (-np.arange(m) / m))
+
+        return cls(head() for _ in range(heads))
 
     @property
     def frequencies(self) -> tuple[np.ndarray, ...]:

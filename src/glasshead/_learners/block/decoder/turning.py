@@ -22,13 +22,13 @@ def turning(scores: Scores, h: int) -> tuple[Turning, float]:
     keys, q = scores.keys[h], scores.q
     _, s, right = np.linalg.svd(np.concatenate(keys), full_matrices=False)
     U = right[s > SAME_SPACE * s[0]].T
-    values, vectors = np.linalg.eig(turn(keys, U))
+    values, vectors = (np.asarray(x, complex) for x in np.linalg.eig(turn(keys, U)))
     angles, off = np.angle(values), float(np.abs(np.abs(values) - 1).max())
     still, up = np.abs(angles) < STILL, angles >= STILL
     order = np.argsort(-angles[up])
     plane, frequencies = vectors[:, up][:, order], angles[up][order]
-    rest = np.linalg.svd(np.hstack([vectors[:, still].real, vectors[:, still].imag]))[0][:, : int(still.sum())]
-    basis = np.hstack([plane.real, plane.imag, rest])
+    rest = np.linalg.svd(np.hstack([np.real(vectors[:, still]), np.imag(vectors[:, still])]))[0][:, : int(still.sum())]
+    basis = np.hstack([np.real(plane), np.imag(plane), rest])
     K = (U @ basis).T
     # Keys in coordinates of the planes, turned back by one place, are what queries make of the last token.
     bare = Turning(K, 0 * K, np.zeros(len(K)), np.zeros(len(K)), frequencies)
