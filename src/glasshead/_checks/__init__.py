@@ -8,7 +8,7 @@ kind, and `cause` says what may be behind a refusal. A check takes `(oracle, lea
 a broken law raises `TargetMismatch`.
 """
 
-from .cause import add_cause
+from .cause import add_cause, find_rounded_tokens
 from .family_laws import (
     check_block_laws,
     check_front_laws,
