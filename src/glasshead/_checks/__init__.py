@@ -3,12 +3,13 @@
 `laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
 with a network behind them, and of yes and no; `odds` those of one head's weights. `held_out` draws, asks and judges
 fresh sequences; `heads`, `signs` and `front` add what their families need. `judge` decides last, for every
-family alike, from the answers to `ordinary` sequences. `noise` tells noise that nobody promised from a box of another
-kind, `promise` finds what could be promised, and `cause` says what may be behind a refusal. A check takes
-`(oracle, learned, rng)` and hands back a `HeldOut`; a broken law raises `TargetMismatch`.
+family alike, from the answers to `ordinary` sequences; `refusals` are of what knows too little. `noise` tells noise
+that nobody promised from a box of another kind, `promise` finds what could be promised, and `cause` says what may be
+behind a refusal. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a broken law raises
+`TargetMismatch`.
 """
 
-from .cause import add_cause
+from .cause import add_cause, find_rounded_tokens
 from .family_laws import (
     check_block_laws,
     check_front_laws,

@@ -17,9 +17,9 @@ from .._errors import SHORTER_KEY, WEIGHT_RANGE, Evidence, TargetMismatch
 from .._linalg import NO_FRAME, Frame
 from .._oracles import HEADROOM, Oracle
 from .._types import Float
-from .meter import Errors, Meter, Readings, Scores, likely_sum, one_after_the_other, split_errors, tuning
-from .one_row import Values
-from .reading import Interval, logit, read_logits
+from .meter import Errors, Meter, Scores, likely_sum, one_after_the_other, tuning
+from .reading import Interval, Values, logit, read_logits
+from .shared_errors import Readings, split_errors
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 
