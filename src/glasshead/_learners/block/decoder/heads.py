@@ -29,6 +29,10 @@ ROUGHLY_DROPPED, DROPPED = (
 )  # a rank drop worse than this is none, with a few rows that do not fit, and without
 OUTLYING = 30.0  # times the typical misfit
 DRAWS = 6  # of a last token
+NO_HEADS = (
+    "value maps have to add up in the outputs, so no heads wider than the model together, and no norm between heads and "
+    "residual connection (a sandwich norm)"
+)
 SHARED = 1e-5  # between spaces that two heads read, at most, where they are the same
 MAPPED_AT, MAPPED_TOKENS = 8, 3  # last tokens, and tokens at once, where outputs are no head's alone
 SAMPLES, ODDS_ROUNDS = 16, 6  # of the law of odds: pairs of sequences, and Newton's steps
@@ -96,14 +100,14 @@ def read_somewhere(view: LongToken, rng: np.random.Generator) -> tuple[Heads, fl
             continue
         ways = None
         for angle in ANGLES:
-            rows = read_rows(view, q, angle, rng)
             try:
+                rows = read_rows(view, q, angle, rng)
                 ways = ways or read_looks(view, rows.outputs, q, rng)
                 found = find_null_spaces(rows, ways)
                 return read_odds(view, rows, found, angle, rng), angle
             except NotConverged as error:
                 reason = str(error)
-    raise NotConverged(reason)
+    raise NotConverged(f"{reason}: {NO_HEADS}")
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,8 @@ def read_rows(view: LongToken, q: np.ndarray, angle: float, rng: np.random.Gener
     y = view(keys[:, None], q)
     _, sizes, right = svd(y)
     outputs = right[sizes > REACHED * sizes[0]].T
+    if outputs.shape[1] == 0:
+        raise NotConverged("behind a long last token no other token changes the answer")
     return Rows(q, keys - q, y @ outputs, outputs)
 
 

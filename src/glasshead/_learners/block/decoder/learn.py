@@ -19,7 +19,7 @@ from ...._models import Attention, Block, Norm, Rotary, Turning
 from ...._oracles import LongToken, Oracle, Sphere, find_long_token, find_order
 from .heads import Heads, read_heads, read_value_maps
 from .scores import Scores, log_odds, read_scores
-from .turning import turning
+from .turning import OTHER_POSITIONS, turning
 
 OFFSETS = 0.25  # of a head's rank, at least two: places before the last token at which scores are read, if they matter
 REFUSED_LIMIT = 1e-5  # of what keys move answers by: behind the heads something does not become constant
@@ -31,7 +31,6 @@ NO_LIMIT = (
     "a norm stands in front of the heads, but behind a long last token answers do not settle: that takes a norm in "
     "front of the network as well"
 )
-OTHER_POSITIONS = "the order of tokens matters, in another way than rotary positions or slopes of scores"
 
 
 @dataclass(frozen=True)
@@ -89,10 +88,7 @@ def explained(scores: Scores) -> Positions:
     moved = np.linalg.norm(np.diff(scores.keys, axis=1)) / np.linalg.norm(scores.keys)
     if moved <= ALIKE:
         return with_slopes(scores)
-    found = [turning(scores, h) for h in range(count)]
-    if max(off for _, off in found) > ALIKE:
-        raise NotConverged(OTHER_POSITIONS)
-    turnings = [each for each, _ in found]
+    turnings = [turning(scores, h) for h in range(count)]
     return Positions([each.W(0) for each in turnings], [each.key_bias(0) for each in turnings], turnings=turnings)
 
 
