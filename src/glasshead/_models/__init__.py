@@ -11,5 +11,4 @@ from .block import Block
 from .files import Model, load, save, written_whole
 from .front_head import Behind, FrontHead, Norm
 from .multi_head import MultiHead, without_bias
-from .network import Network
-from .transformer import Transformer
+from .transformer import Network, Transformer

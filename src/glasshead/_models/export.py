@@ -88,7 +88,6 @@ class Exported(ABC):
     def to_projections(self, width: int | None = None, *, rtol: float | None = None) -> Projections:
         """Q, K, V, O and their biases in the layout of `nn.MultiheadAttention`, with one choice of basis per head.
 
-        >>> import glasshead as gh
         >>> gh.MultiHead.random(8, heads=2, rank=4).to_projections().Q.shape
         (8, 8)
 
@@ -135,7 +134,10 @@ def projections(
 ) -> Projections:
     """The fused projections of the sum of these heads; a bias of None is unknown."""
     dim, dtype, outputs = heads[0].dim, heads[0].dtype, heads[0].v.shape[1:] or (1,)
-    width = whole_width(dim, len(heads)) if width is None else width
+    if width is None and dim % len(heads):
+        count = f"{len(heads)} heads do not divide d = {dim}"
+        raise ValueError(f"{count}, as this layout wants; to_projections takes a width")
+    width = dim // len(heads) if width is None else width
     if width < 1:
         raise ValueError(f"expected a width >= 1, got {width}")
     allowed = max(SAME_MODEL, 4 * dim * float(np.finfo(dtype).eps)) if rtol is None else rtol
@@ -152,12 +154,6 @@ def choice(unknown_bias: bool, lost: float) -> str:
     biases = "the biases of keys (they do nothing) and values (part of the output bias) are 0"
     output = "the output bias is not known and set to 0" if unknown_bias else "the output bias is the model's"
     return f"Chosen: {basis}; {biases}; {output}" + (f"; a share of {lost:.1e} was left out." if lost else ".")
-
-
-def whole_width(dim: int, heads: int) -> int:
-    if dim % heads:
-        raise ValueError(f"{heads} heads do not divide d = {dim}, as this layout wants; to_projections takes a width")
-    return dim // heads
 
 
 def cut_head(head: Scored, number: int, width: int, allowed: float) -> tuple[Any, ...]:
@@ -246,19 +242,16 @@ def torch_layer(found: Projections) -> Any:
     return layer.eval()
 
 
-BERT = {"Q": "self.query", "K": "self.key", "V": "self.value", "O": "output.dense"}
-LAYOUTS = {"bert": BERT}
+LAYOUTS = {"bert": {"Q": "self.query", "K": "self.key", "V": "self.value", "O": "output.dense"}}
 
 
 def named_state(found: Projections, names: Mapping[str, str], prefix: str) -> StateDict:
     """Weights and biases of linear layers with these names, as torch tensors."""
     import torch
 
-    state = {f"{prefix}{name}.weight": torch.tensor(getattr(found, part)) for part, name in names.items()}
-    biases = {
-        f"{prefix}{name}.bias": torch.tensor(getattr(found, f"{part.lower()}_bias")) for part, name in names.items()
-    }
-    return StateDict(state | biases, found.chosen)
+    state = {f"{name}.weight": getattr(found, part) for part, name in names.items()}
+    state |= {f"{name}.bias": getattr(found, f"{part.lower()}_bias") for part, name in names.items()}
+    return StateDict({prefix + name: torch.tensor(array) for name, array in state.items()}, found.chosen)
 
 
 def transformer_lens(found: Projections) -> StateDict:
