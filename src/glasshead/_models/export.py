@@ -45,7 +45,6 @@ class Exported(ABC):
     def to_projections(self, width: int | None = None, *, rtol: float | None = None) -> Projections:
         """Q, K, V, O and their biases in the layout of `nn.MultiheadAttention`, with one choice of basis per head.
 
-        >>> import glasshead as gh
         >>> gh.MultiHead.random(8, heads=2, rank=4).to_projections().Q.shape
         (8, 8)
 
