@@ -2,8 +2,9 @@
 
 `attention` one head and what all heads share, `multi_head` their sum (`projections` cuts fused matrices into heads),
 `transformer` a head with a two-layer ReLU network behind it, `front_head` a head with a black box behind it, `norm`
-LayerNorm or RMSNorm, `rotary` positions, `block` several heads with a black box behind, `export` heads for other
-libraries, `files` safetensors.
+LayerNorm or RMSNorm, `rotary` positions, `block` several heads with a black box behind, `circuits` what
+interpretability looks at, `export` heads for other libraries (`fused`, `half_split` and `sharing` make their
+projections), `files` safetensors.
 """
 
 from .attention import Attention, Head

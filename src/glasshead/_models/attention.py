@@ -5,7 +5,6 @@ W is kept as it was given, whole or as two factors `K^T Q` from projections, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +13,8 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 from .._linalg import factored_svd, numerical_rank
 from .._types import ArrayLike, DTypeLike, Float
 from .._validate import as_real, check_rank, check_shape
-from .export import Exported, Scored
+from .export import Exported
+from .fused import Layer
 
 Kind = TypeVar("Kind", bound="Head")
 QueryKey = tuple[np.ndarray, np.ndarray]
@@ -230,8 +230,8 @@ class Attention(Head, Exported):
         values = (X @ self.v).reshape(*X.shape[:-1], -1)
         return np.asarray(np.abs(values).max(axis=(-2, -1)) + np.abs(self.bias).max())
 
-    def _layer(self) -> tuple[Sequence[Scored], ArrayLike | None]:
-        return (self,), self.bias
+    def _layer(self) -> Layer:
+        return Layer((self,), self.bias)
 
     def tensors(self) -> dict[str, np.ndarray]:
         return self.score_tensors() | {"v": self.v, "bias": np.asarray(self.bias)}
