@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._meters import value
 from glasshead._errors import ANY_RANK
+from glasshead._meters import value
 from glasshead._oracles import law_token
 from glasshead._recognise import find_several
 
