@@ -11,7 +11,7 @@ import glasshead as gh
 from glasshead._checks.noise import Unpromised, read_noise
 from glasshead._checks.promise import round_number
 from glasshead._learners.passes import interval
-from glasshead._meters.one_row import Values
+from glasshead._meters.reading import Values
 from glasshead._oracles import views as noise_module
 from glasshead._oracles.views import Averaged, Scaled
 

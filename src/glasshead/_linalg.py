@@ -205,8 +205,9 @@ def spare_rows(m: int, rank: int) -> int:
     return max(2, int(np.ceil((EQUATIONS_EACH * m - rank**2) / (rank - min(EQUATIONS_EACH, rank - 0.5)))))
 
 
-def null_space(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int) -> NullSpace:
-    """`guess (m, <= rank)` spans most of the null space, nearly."""
+def null_space(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int, free: float = 0.0) -> NullSpace:
+    """`guess (m, <= rank)` spans most of the null space, nearly. Combinations of weights that move the equations by
+    less than a share `free` are not determined by them, and stay as they are."""
     (n, m), ratios = Y.shape, []
     weights = best_weights(Y @ guess, Z @ guess)
     best = NullSpace(guess, np.inf)
@@ -222,7 +223,7 @@ def null_space(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int) -> Nu
         equations = (left_null[:, :, None] * (Z @ null)[:, None, :]).reshape(n, -1).T
         residual = (left_null.T @ A @ null).reshape(-1)
         # Weights lie between 0 and 1: a step that leaves that far behind goes astray.
-        weights = np.clip(weights + np.linalg.lstsq(equations, residual, rcond=None)[0], -ASTRAY, 1 + ASTRAY)
+        weights = np.clip(weights + np.linalg.lstsq(equations, residual, rcond=free or None)[0], -ASTRAY, 1 + ASTRAY)
     return best
 
 

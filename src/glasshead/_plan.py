@@ -174,8 +174,7 @@ def planned(box: Sizes, family: str) -> Planned:
         raise ValueError(f"expected answers to be one of {ANSWERS}, got {box.answers!r}")
     if box.accuracy is not None:
         positive(box.accuracy, "accuracy")
-    if box.rank is not None:
-        check_rank(box.rank, dim)
+    check_rank(box.rank, dim)
     if declared is None:
         return plan_auto(box)
     if (refusal := declared.refusal(box.answers)) is not None:

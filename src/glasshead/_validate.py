@@ -54,7 +54,8 @@ def whole(value: Any, name: str, least: int | None = None) -> int:
 
 
 def check_rank(rank: Any, dim: int) -> None:
-    if whole(rank, "rank", least=1) > dim:
+    """Refuses what is no rank of a matrix; None, where none is named, is fine."""
+    if rank is not None and whole(rank, "rank", least=1) > dim:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank!r}")
 
 

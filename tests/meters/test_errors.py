@@ -9,17 +9,15 @@ from glasshead._meters.meter import (
     GOOD_ENOUGH,
     GROWTH,
     Errors,
-    Readings,
     Scores,
     each_its_own,
     likely_sum,
     one_after_the_other,
     side_by_side,
-    split_errors,
     tuning,
 )
-from glasshead._meters.one_row import Values
-from glasshead._meters.reading import logit
+from glasshead._meters.reading import Values, logit
+from glasshead._meters.shared_errors import Readings, split_errors
 
 from .promises import Promising
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit
 
 from glasshead._meters import reading
-from glasshead._meters.one_row import Values, outputs_error
-from glasshead._meters.reading import AlwaysSaturated, find_logit_scale, logit, read_logits
+from glasshead._meters.meter import AlwaysSaturated, find_logit_scale
+from glasshead._meters.reading import Values, logit, outputs_error, read_logits
 
 from .promises import Promising
 
