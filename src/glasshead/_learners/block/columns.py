@@ -133,6 +133,8 @@ def read_columns(
     while True:
         first, scores, misfit = read_settled(oracle, at, heads, moves[:full], blocks)
         changed = scores @ np.linalg.pinv(blocks.reshape(-1, d)).T - heads.k
+        if not (np.isfinite(changed).all() and norms(first).all()):
+            raise NotConverged(NO_WEIGHTS_THERE)
         spans = [column_span(changed[:, h] / norms(first)[:, None], NOISE_TIMES * misfit) for h in range(H)]
         if full == d or max(K.shape[1] for K in spans) + 2 <= full:
             break
@@ -162,6 +164,9 @@ def column_span(columns: np.ndarray, noise: float) -> np.ndarray:
     return right[:rank].T
 
 
+NO_WEIGHTS_THERE = "some last tokens are answered like no token that their attention weights could explain"
+
+
 def read_settled(
     oracle: Oracle, at: Reference, heads: Heads, moves: np.ndarray, blocks: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
@@ -178,4 +183,4 @@ def read_settled(
         if len(todo) == 0:
             return moves, scores, float(np.median(misfit))
         moves[todo] *= SHORTENED
-    raise NotConverged("some last tokens are answered like no token that their attention weights could explain")
+    raise NotConverged(NO_WEIGHTS_THERE)
