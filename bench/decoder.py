@@ -38,6 +38,7 @@ ROWS: tuple[tuple[str, Made, int, float, float, int], ...] = (
     ("LLaMA type (128, 8), rotary", block(128, 8, **ROTARY), SEEDS, 1e-8, 1e-7, 0),
     ("torch norm_first (64, 4, 256), relu", torch_block("relu"), MANY, 1e-8, 1e-7, 0),
     ("torch norm_first (64, 4, 256), gelu", torch_block("gelu"), MANY, 1e-8, 1e-7, 0),
+    ("the same in float32", torch_block("gelu", "float32"), MANY, 2e-2, 2e-2, 2),
     ("64: 4 heads on 2", block(64, 4, sharing=2), MANY, 1e-6, 1e-6, 1),
     ("96: 6 heads on 2", block(96, 6, sharing=3), MANY, 1e-6, 1e-6, 1),
     ("64: 4 heads on 1", block(64, 4, sharing=4), MANY, 1e-6, 1e-6, 1),

@@ -8,6 +8,7 @@ from . import (
     any_network_page,
     blocks_page,
     constants_page,
+    decoder_page,
     encoder_page,
     multi_head_page,
     noise_page,
@@ -28,6 +29,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "constants.md": constants_page.page,
     "trust.md": trust_page.page,
     "blocks.md": encoder_page.page,
+    "decoders.md": decoder_page.page,
     "how-it-is-built.md": tree.page,
 }
 

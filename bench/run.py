@@ -21,6 +21,7 @@ from . import (
     any_network,
     blocks,
     constants,
+    decoder,
     encoder,
     float32,
     half,
@@ -54,6 +55,7 @@ BENCHES = {
     "trust": trust,
     "blocks": blocks,
     "encoder": encoder,
+    "decoder": decoder,
     "constants": constants,
 }
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import glasshead as gh
 
-from .boxes import NEIGHBOURS, Decoder, Experts, FirstPlace, Places, TorchBlock, llama_frequencies
+from .boxes import NEIGHBOURS, Decoder, Experts, FirstPlace, Places, llama_frequencies
+
+
+def in_single(box):
+    """The box with tokens and answers rounded to float32."""
+    return lambda X: box(X.astype(np.float32).astype(np.float64)).astype(np.float32)
+
 
 REFUSED = (gh.TargetMismatch, gh.NotConverged)
 
@@ -41,10 +48,19 @@ def test_without_a_norm_in_front_of_the_network_nothing_settles():
         gh.recover(gh.ValueOracle(NoSecondNorm(24, 3, seed=1), 24), family="block")
 
 
-def test_single_precision_is_refused_with_the_digits_that_are_missing():
-    box = TorchBlock(32, 2, 64, seed=3, dtype="float32")
+def test_where_single_precision_is_too_little_the_digits_are_named():
+    box = Decoder(32, 2, seed=0, network="gelu")
     with pytest.raises(gh.AccuracyUnreachable, match="7 digits"):
-        gh.recover(gh.ValueOracle(box, 32, dtype="float32"), family="block")
+        gh.recover(gh.ValueOracle(in_single(box), 32, dtype="float32"), family="block")
+
+
+@pytest.mark.parametrize("neighbour", NEIGHBOURS)
+def test_neighbours_are_refused_in_single_precision_too(neighbour):
+    for norm in ("rms", "layer"):
+        box = neighbour(24, 3, seed=1, norm=norm, eps=1e-5, network="gelu")
+        with pytest.raises((*REFUSED, gh.AccuracyUnreachable)) as refused:
+            gh.recover(gh.ValueOracle(in_single(box), 24, dtype="float32"), family="block")
+        assert "inside glasshead failed" not in str(refused.value)
 
 
 def test_heads_wider_than_the_model_are_refused_with_that_word():

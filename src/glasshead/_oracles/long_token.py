@@ -20,7 +20,7 @@ from .base import Oracle
 
 LENGTHS = 2.0 ** np.arange(1, 21)  # of last tokens, over those of ordinary ones
 KEY_LENGTH = 2.0**30  # of all others: the eps of a norm is nothing to them
-NODES = 4  # lengths for an answer to be extrapolated from
+NODES = 4, 3, 2  # lengths for an answer to be extrapolated from
 BENT = 100.0  # times what limits are usually off by without the shortest length: then they are no power series
 FARTHER = 16.0, 256.0  # times the lengths, where that is so
 
@@ -103,11 +103,6 @@ class LongToken:
             asked = self.answers((lengths[:, None] * tokens[:, None]).reshape(-1, 1, tokens.shape[1]))
             self._alone |= zip(new, asked.reshape(len(new), len(lengths), -1), strict=True)
         return np.stack([self._alone[row.tobytes(), farther] for row in q])
-
-    def limit_alone(self, q: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b k"]:
-        """What the answer to a long token tends to, over its length where there is no last norm."""
-        scale = 1.0 if self.normed else 1 / self.lengths
-        return np.einsum("l,blk->bk", scale * extrapolation(self.lengths), self.alone(q))
 
     def __call__(self, keys: Float[np.ndarray, "b n p"], q: Float[np.ndarray, "... p"]) -> Float[np.ndarray, "b s"]:
         """What keys move the answer by, each with the last token q, or all with the same.
@@ -245,7 +240,12 @@ def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) ->
 
 
 def best_lengths(lengths: np.ndarray, moved: np.ndarray) -> Extrapolated:
-    sets = [slice(i, i + NODES) for i in range(len(lengths) - NODES + 1)]
+    """Of all runs of neighbouring lengths the one whose limit changes least when they get longer or shorter."""
+    return min((best_of(lengths, moved, nodes) for nodes in NODES), key=lambda found: found.error)
+
+
+def best_of(lengths: np.ndarray, moved: np.ndarray, nodes: int) -> Extrapolated:
+    sets = [slice(i, i + nodes) for i in range(len(lengths) - nodes + 1)]
     limits = np.stack([np.einsum("l,blk->bk", extrapolation(lengths[s]), moved[:, s]) for s in sets])
     size = norms(limits)
     change = np.median(norms(np.diff(limits, axis=0)) / np.maximum(size[1:], size[:-1]), axis=1)
@@ -253,12 +253,20 @@ def best_lengths(lengths: np.ndarray, moved: np.ndarray) -> Extrapolated:
     best = int(np.nanargmin(error))
     chosen = sets[best]
     shorter = extrapolation(lengths[chosen]) - np.append(0.0, extrapolation(lengths[chosen][1:]))
-    usual = float(np.min(norms(np.einsum("l,blk->bk", shorter, moved[:, chosen]))))
+    usual = float(np.median(norms(np.einsum("l,blk->bk", shorter, moved[:, chosen]))))
     return Extrapolated(lengths[chosen], float(error[best]), usual)
 
 
-IDENTITY = 1e4  # errors: so close to itself is a token where answers are the residual connection
-SHOWN = 1e3  # errors, of the largest singular value of an unembedding: what is smaller does not show
+IDENTITY, SHOWN = 1e-5, 1e-4  # of a token that is answered by itself, and of the largest singular value of what shows
+ALONE = 2.0 ** np.arange(9, 13)  # lengths of tokens alone: no difference is taken, so that they may be long
+
+
+def limits_alone(view: LongToken, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b k"]:
+    """What the answer to a long token tends to, over its length where there is no last norm."""
+    lengths = ALONE[ALONE * view.sphere.radius <= view.oracle.reach]
+    asked = view.answers((lengths[:, None] * tokens[:, None]).reshape(-1, 1, tokens.shape[1]))
+    weights = extrapolation(lengths) / (1.0 if view.normed else lengths)
+    return np.einsum("l,blk->bk", weights, asked.reshape(len(tokens), len(lengths), -1))
 
 
 def read_unembedding(view: LongToken, q: np.ndarray, rng: np.random.Generator) -> None:
@@ -266,20 +274,18 @@ def read_unembedding(view: LongToken, q: np.ndarray, rng: np.random.Generator) -
     tokens as it has dimensions."""
     d, token = view.sphere.basis.shape[1], q @ view.sphere.basis
     if not view.normed:
-        limit = view.limit_alone(q[None])[0]
+        limit = limits_alone(view, token[None])[0]
         off = np.linalg.norm(limit - token) if limit.shape == token.shape else np.inf
-        if off <= view.errors(IDENTITY, MOST_OFF) * np.linalg.norm(token):
+        if off <= IDENTITY * np.linalg.norm(token):
             return
     # Behind a last norm only normalised tokens are seen.
     axes = view.sphere.basis if view.normed else np.eye(d)
     frame = view.sphere.radius * np.linalg.qr(rng.standard_normal((len(axes), len(axes))))[0] @ axes
     tokens = np.concatenate([frame, -frame[:1]])
-    weights = extrapolation(view.lengths) / (1.0 if view.normed else view.lengths)
-    asked = view.answers((view.lengths[:, None] * tokens[:, None]).reshape(-1, 1, d))
-    limits = np.einsum("l,blk->bk", weights, asked.reshape(len(tokens), len(view.lengths), -1))
+    limits = limits_alone(view, tokens)
     if view.normed:
         limits = limits - (limits[0] + limits[-1]) / 2  # the shift of the last norm
     E = np.linalg.lstsq(tokens, limits, rcond=None)[0]
     U, s, Vt = np.linalg.svd(E, full_matrices=False)
-    shown = s > view.errors(SHOWN, MOST_OFF) * s[0]
+    shown = s > SHOWN * s[0]
     view.unembedding, view.stream, view.back = E, U[:, shown], Vt[shown].T / s[shown]

@@ -21,7 +21,7 @@ from .spaces import Look, read_looks
 
 SPARE_ROWS = 1.35  # two-token answers, over unknowns of a null space
 ANGLES = 0.5, 0.2, 1.2  # between keys and last tokens, on the sphere: the only length that there is
-REACHED = 200.0  # errors: what is smaller, of the largest singular value of answers, no head reaches
+REACHED = 20.0  # errors: what is smaller, of the largest singular value of answers, no head reaches
 FREE = 1e-3  # combinations of weights that the rank drop leaves open: scales, and mixtures of heads that share values
 ROUGHLY_DROPPED, DROPPED = 1e8, 2e5  # errors of answers: a rank drop worse than that is none, with rows that do not
 MOST_DROPPED = 0.03  # fit, and without; and one worse than this is none anyway
@@ -96,13 +96,16 @@ def read_somewhere(view: LongToken, rng: np.random.Generator) -> tuple[Heads, fl
         q = view.sphere.random((), rng)
         if view.read_kink(q, rng):
             continue
-        ways = None
+        try:
+            rows = read_rows(view, q, ANGLES[0], rng)
+            ways = read_looks(view, rows.outputs, q, rng)
+        except NotConverged as error:
+            reason = str(error)
+            continue
         for angle in ANGLES:
             try:
-                rows = read_rows(view, q, angle, rng)
-                ways = ways or read_looks(view, rows.outputs, q, rng)
-                found = find_null_spaces(view, rows, ways)
-                return read_odds(view, rows, found, angle, rng), angle
+                rows = rows if angle == ANGLES[0] else read_rows(view, q, angle, rng, rows.outputs)
+                return read_odds(view, rows, find_null_spaces(view, rows, ways), angle, rng), angle
             except NotConverged as error:
                 reason = str(error)
     raise NotConverged(f"{reason}: {NO_HEADS}")
@@ -129,12 +132,15 @@ class Rows:
         return best_weights(Y @ space.basis, Z @ space.basis)
 
 
-def read_rows(view: LongToken, q: np.ndarray, angle: float, rng: np.random.Generator) -> Rows:
+def read_rows(
+    view: LongToken, q: np.ndarray, angle: float, rng: np.random.Generator, outputs: np.ndarray | None = None
+) -> Rows:
+    """At such an angle, and in these outputs unless all that show are to be found."""
     count = int(SPARE_ROWS * (len(q) + view.unseen(q[None]).shape[1]))
     keys = view.sphere.around(q, count, angle, rng)
     y = view(keys[:, None], q)
     _, sizes, right = svd(y)
-    outputs = right[sizes > view.errors(REACHED, MOST_DROPPED) * sizes[0]].T
+    outputs = outputs if outputs is not None else right[sizes > view.errors(REACHED, MOST_DROPPED) * sizes[0]].T
     if outputs.shape[1] == 0:
         raise NotConverged("behind a long last token no other token changes the answer")
     return Rows(q, keys - q, y @ outputs, outputs)

@@ -22,12 +22,11 @@ from .scores import Scores, log_odds, read_scores
 from .turning import OTHER_POSITIONS, turning
 
 OFFSETS = 0.25  # of a head's rank, at least two: places before the last token at which scores are read, if they matter
-REFUSED_LIMIT = 1e-6  # of what keys move answers by
-REFUSED_ERROR = 1e-2  # of scores
+REFUSED_LIMIT = 1e-3  # of what keys move answers by
+REFUSED_ERROR = 0.05  # of scores
 FRESH, CAUTION = 3, 3.0  # last tokens read in the end
 ALIKE = 1e-5  # of a key: places matter otherwise than by turning it
 SEEN_RANK = 1e-7  # of the largest singular value of W
-TOO_FEW = "heads behind a norm are told apart by small differences of this box's answers"
 NO_LIMIT = (
     "a norm stands in front of the heads, but behind a long last token answers do not settle: that takes a norm in "
     "front of the network as well"
@@ -45,14 +44,22 @@ class Positions:
 
 
 def learn_decoder(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LearnedBlock:
+    """All heads of a block behind such a norm; where it has few digits and does not come apart, that is said."""
+    try:
+        return learn_behind(oracle, sphere, rng)
+    except NotConverged as error:
+        if oracle.roundoff <= DOUBLE:
+            raise
+        digits = f"its answers have {-np.log10(oracle.roundoff):.0f} digits, and a box that computes in float64 has 16"
+        raise AccuracyUnreachable(f"{error}; {digits}") from error
+
+
+def learn_behind(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LearnedBlock:
     oracle.stage = "telling what it is"
     positions = find_order(oracle, sphere, rng)
     outputs = check_block_laws(oracle, rng, positions)
     view = find_long_token(oracle, sphere, rng)
     if not view.error <= REFUSED_LIMIT:
-        if oracle.roundoff > DOUBLE:
-            digits = f"{-np.log10(oracle.roundoff):.0f} digits"
-            raise AccuracyUnreachable(f"{TOO_FEW}, and its answers have {digits}; one that computes in float64 has 16")
         raise NotConverged(NO_LIMIT)
     oracle.stage = "telling heads apart"
     heads, angle = read_heads(view, rng)
@@ -69,7 +76,7 @@ def learn_decoder(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> L
     model.parallel = not view.normed and read_parallel(oracle, model, rng)
     return LearnedBlock(
         model=model,
-        rank=tuple(rank_of(W) for W in found.W),
+        rank=tuple(rank_of(W, error) for W in found.W),
         value_rank=heads.ranks,
         error=error,
         reach=oracle.reach,
@@ -78,9 +85,10 @@ def learn_decoder(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> L
     )
 
 
-def rank_of(W: np.ndarray) -> int:
+def rank_of(W: np.ndarray, error: float) -> int:
+    """Of singular values that are no error."""
     s = np.linalg.svd(W, compute_uv=False)
-    return int(np.sum(s > SEEN_RANK * s[0]))
+    return int(np.sum(s > max(SEEN_RANK, error) * s[0]))
 
 
 def explained(scores: Scores) -> Positions:

@@ -27,7 +27,8 @@ ANGLES = np.pi / 2, 1.0, 0.5, 0.25, 0.1  # between keys and last tokens
 NARROWEST = 0.3  # times that angle, where positions matter
 LEAST_DETERMINED = 1e-3  # of the best determined direction of a key: less, and weights there are 0 or 1
 SAME_SPACE, SPARE_KEYS = 2e5, 2  # keys leave a space by so many errors at most, and are so many times its dimensions
-MOST_OFF = 0.02
+NOISE = 2.0  # times the error of keys that their misfit says
+MOST_OFF = 1e-3
 
 
 @dataclass(frozen=True)
@@ -155,13 +156,14 @@ class Fitted:
 
 
 def fitted(A: np.ndarray, b: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Least squares, the misfit in units of errors of answers, infinite where the rows that count do not do, and how
-    well the worst direction is known."""
+    """Least squares, the misfit in units of answers, infinite where the rows that count do not do, and how far off an
+    answer has to be for what is found to be off by one, typically."""
     x, _, _, s = np.linalg.lstsq(worth[:, None] * A, worth * b, rcond=None)
     spare = len(b) - A.shape[1]
     if s[-1] <= LEAST_DETERMINED * s[0]:
         return x, np.inf, 0.0
-    return x, float(np.linalg.norm(worth * (A @ x - b))) / float(np.sqrt(max(1, spare))), float(s[-1])
+    misfit = np.linalg.norm(worth * (A @ x - b)) / np.sqrt(max(1, spare))
+    return x, float(misfit), float(1 / np.linalg.norm(1 / s))
 
 
 def read_scores(view: LongToken, heads: Heads, offsets: int, rng: np.random.Generator) -> Scores:
@@ -190,11 +192,13 @@ def usual(found: list[Fitted]) -> np.ndarray:
 
 
 def few_dimensions(found: list[Fitted], apart: float) -> list[np.ndarray] | None:
-    """The spaces `(p, r)` that the keys of each head lie in, if there are so few dimensions."""
+    """The spaces `(p, r)` that the keys of each head lie in, if there are so few dimensions: singular values that are
+    above a share `apart` of the largest, and above what errors of keys make."""
     spaces = []
-    for keys in np.concatenate([one.k for one in found], axis=1):
+    for h, keys in enumerate(np.concatenate([one.k for one in found], axis=1)):
+        noise = float(np.median([one.misfit / one.worth[h] for one in found]))
         _, s, right = np.linalg.svd(keys, full_matrices=False)
-        rank = int(np.sum(s > apart * s[0]))
+        rank = max(1, int(np.sum(s > max(apart * s[0], NOISE * noise * (1 + np.sqrt(len(keys) / keys.shape[1]))))))
         if len(keys) < SPARE_KEYS * rank or len(found) < rank + SPARE_LAST:
             return None
         spaces.append(right[:rank].T)

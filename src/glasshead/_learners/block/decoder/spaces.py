@@ -22,8 +22,10 @@ from ...._linalg import svd
 from ...._oracles import LongToken
 from ..spaces import Bunches, bunches
 
-SHORTEST_STEP, LONGEST_STEP = 1e-4, 0.1  # radians, of differences: between them the cube root of an error
-SAME_RANK = 30.0  # errors of a slope: singular values below that, of the largest, are none
+SHORTEST_STEP, LONGEST_STEP = 1e-4, 0.3  # radians, of differences
+FINE, COARSE = ((1, 1.0),), ((1, 1.5), (2, -0.6), (3, 0.1))  # steps of differences, and their weights
+ROUGH = 1e-9  # error of answers
+SAME_RANK = 10.0  # errors of a slope: singular values below that, of the largest, are none
 MOST_OFF = 0.01
 MUTE_KEYS = 1.3  # keys beside mute directions, over outputs
 MOST_HIDDEN = 1  # dimensions of each head's outputs, beyond what slopes along the sphere do not reach
@@ -39,17 +41,24 @@ class Look:
     rank: int
 
 
-def step_of(view: LongToken) -> float:
-    return float(np.clip(view.error ** (1 / 3), SHORTEST_STEP, LONGEST_STEP))
+def step_of(view: LongToken) -> tuple[float, tuple[tuple[int, float], ...]]:
+    """The step of differences, and which: of the second order, or of the sixth where answers have so few digits that
+    steps have to be long."""
+    stencil = COARSE if view.error > ROUGH else FINE
+    return float(np.clip(view.error ** (1 / (2 * len(stencil) + 1)), SHORTEST_STEP, LONGEST_STEP)), stencil
 
 
 def read_slope(
-    ask: Callable[[np.ndarray], np.ndarray], q: np.ndarray, directions: np.ndarray, step: float
+    view: LongToken, ask: Callable[[np.ndarray], np.ndarray], q: np.ndarray, directions: np.ndarray
 ) -> np.ndarray:
     """The derivative of `ask(keys)` at q along each direction of the sphere, by central differences."""
-    size = float(np.linalg.norm(q))
-    there, back = (np.cos(step) * q + side * np.sin(step) * size * directions for side in (1.0, -1.0))
-    return (ask(there) - ask(back)) / (2 * np.sin(step) * size)
+    radius, (step, stencil) = float(np.linalg.norm(q)), step_of(view)
+    total = np.zeros(())
+    for times, weight in stencil:
+        angle = times * step
+        there, back = (np.cos(angle) * q + side * np.sin(angle) * radius * directions for side in (1.0, -1.0))
+        total = total + weight * (ask(there) - ask(back)) / (2 * angle * radius)
+    return np.asarray(total)
 
 
 def read_looks(view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.random.Generator) -> list[list[Look]]:
@@ -60,10 +69,9 @@ def read_looks(view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.rand
     def between(other: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         return lambda x: view(np.stack([np.broadcast_to(other, x.shape), x], axis=1), q) @ outputs
 
-    step = step_of(view)
-    even = read_slope(between(q), q, tangents, step)
+    even = read_slope(view, between(q), q, tangents)
     left, s, _ = svd(even, full=True)
-    rank = int(np.sum(s > min(SAME_RANK * max(view.error / step, step**2), MOST_OFF) * s[0]))
+    rank = int(np.sum(s > min(SAME_RANK * view.error / step_of(view)[0], MOST_OFF) * s[0]))
     lost = int(np.any(view.unseen(q[None])))
     shared = rank + lost < min(even.shape[1], len(tangents))
     if shared and rank + 2 > len(tangents):
@@ -73,7 +81,7 @@ def read_looks(view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.rand
         matrices = read_mute_pencil(view, outputs, q, mute, rng)
         ways = bunches(eigenvalues(*matrices, rng), lost, lost, stray=0)
     else:
-        matrices = read_slope(between(t), q, tangents, step), even
+        matrices = read_slope(view, between(t), q, tangents), even
         lost += max(0, even.shape[1] - len(tangents))
         ways = bunches(eigenvalues(*matrices, rng), lost, lost + MOST_HIDDEN)
     if not ways:
@@ -92,7 +100,7 @@ def read_mute_pencil(
         def ask(token: np.ndarray) -> np.ndarray:
             return view(np.stack([z, np.broadcast_to(token, z.shape)], axis=1), q) @ outputs
 
-        return read_slope(ask, q, x, step_of(view))
+        return read_slope(view, ask, q, x)
 
     return along(two[0]), along(two[1])
 
