@@ -93,3 +93,24 @@ def test_two_decimals_are_enough():
         papers.append(np.linalg.norm(theirs.model.W - target.W))
     assert np.median(ours) <= 2e-4
     assert np.median(papers) > 1
+
+
+CANCELLED_RTOL = 1e-9
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_biases_that_cancel_between_outputs_are_answered_as_roughly_as_they_are_large(seed):
+    """W is read from one combination of the outputs, the one in which v is largest; here biases cancel in it."""
+    rng = np.random.default_rng(seed)
+    W, v, key_bias = rng.standard_normal((3, 3)), rng.standard_normal((3, 3)), seed % 2 * rng.standard_normal(3)
+    bias = 1e4 * np.cross(np.linalg.svd(v)[2][0], rng.standard_normal(3))
+    target = gh.Attention(W, v, key_bias=key_bias, bias=bias)
+
+    def box(X):
+        return target(X) * (1 + CANCELLED_RTOL * rng.choice([-1, 1], (len(X), 3)))
+
+    oracle = gh.ValueOracle(box, dim=3, rtol=1.001 * CANCELLED_RTOL)
+    found = gh.recover(oracle, family="attention", seed=seed)
+    assert found.confidence == 1.0
+    assert found.bound is not None
+    assert np.linalg.norm(found.model.W - W) <= found.bound <= 1e-4

@@ -1,6 +1,7 @@
 """Whatever a box does, `gh.recover` ends in a result or a `GlassheadError`, and warns of nothing from inside."""
 
 import re
+import sys
 import warnings
 
 import numpy as np
@@ -8,8 +9,7 @@ import pytest
 from scipy.special import softmax
 
 import glasshead as gh
-from glasshead._limits import memory, memory_needed
-from glasshead._recover import attempt
+from glasshead._validate import memory, memory_needed
 
 from .helpers import head
 
@@ -81,7 +81,7 @@ def test_what_fails_inside_is_a_refusal_with_its_cause(monkeypatch, error):
     def broken(*_):
         raise error("the reason")
 
-    monkeypatch.setattr(attempt, "find_families", broken)
+    monkeypatch.setattr(sys.modules["glasshead._recover.recover"], "find_families", broken)
     with pytest.raises(gh.NotConverged, match=rf"\({error.__name__}.*the reason") as caught:
         gh.recover(head(3))
     assert isinstance(caught.value.__cause__, error)

@@ -5,8 +5,7 @@ import pytest
 from bench.blocks_cases import head_errors
 
 import glasshead as gh
-from glasshead.baselines import _poles as poles
-from glasshead.baselines.rational_interpolation import spread_ratios
+from glasshead.baselines.rational_interpolation import pairs, spread_ratios
 
 
 @pytest.mark.parametrize(("dim", "heads", "tolerance"), [(1, 1, 1e-9), (8, 1, 1e-9), (8, 2, 1e-9), (8, 3, 1e-6)])
@@ -35,7 +34,7 @@ def test_poles_from_values():
     r = np.array([ratio.p / ratio.k for ratio in spread_ratios(8, 32)])
     s, c = np.array([-2.0, 0.5, 3.0]), np.array([1.0, -2.0, 0.5])
     y = (c * r[:, None] / (r[:, None] + np.exp(-s))).sum(axis=1)
-    found, values = poles.pairs(r, y[None], np.array([c.sum()]), 3)
+    found, values = pairs(r, y[None], np.array([c.sum()]), 3)
     order = np.argsort(found[0])
     assert np.allclose(found[0][order], s, atol=1e-9)
     assert np.allclose(values[0][order], c, atol=1e-9)

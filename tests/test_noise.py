@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks.noise import Unpromised, read_noise, round_number
+from glasshead._checks.noise import Unpromised, read_noise
+from glasshead._checks.promise import round_number
 from glasshead._learners.passes import interval
 from glasshead._meters.reading import Values
-from glasshead._oracles import noise as noise_module
-from glasshead._oracles.noise import Averaged
-from glasshead._oracles.views import Scaled
+from glasshead._oracles import views as noise_module
+from glasshead._oracles.views import Averaged, Scaled
 
 from .helpers import error, head, low_rank
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks.noise import find_promise
+from glasshead._checks.promise import find_promise
 
 from .helpers import Impostors
 from .multi.layers import layer

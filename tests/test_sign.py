@@ -13,12 +13,12 @@ import glasshead as gh
 from glasshead._checks.signs import SIGN_QUERIES as QUERIES
 from glasshead._checks.signs import check_held_out_signs
 from glasshead._learners.signs.learn import learn_sign_attention
+from glasshead._linalg import cone
 from glasshead._meters.bisection import Halfspace, Unbounded, comparing_lengths, find_exponents, find_intervals
-from glasshead._meters.frame import cone
 from glasshead._meters.sign import SignMeter
 from glasshead._oracles import box as box_module
-from glasshead._oracles import noise as voting_module
-from glasshead._oracles.noise import Voting
+from glasshead._oracles import views as voting_module
+from glasshead._oracles.views import Voting
 
 from .helpers import IMPOSTORS, Impostors, head, low_rank, spectrum
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._models import FrontHead as FrontHead
     from ._models import MultiHead as MultiHead
     from ._models import Norm as Norm
+    from ._models import Rotary as Rotary
     from ._models import Transformer as Transformer
     from ._models import load as load
     from ._models import save as save
@@ -66,7 +67,7 @@ _HOMES = {
         "TargetMismatch",
     ),
     "_identify": ("canonical", "distance", "equivalent", "separating_input", "witness"),
-    "_models": ("Attention", "Block", "FrontHead", "MultiHead", "Norm", "Transformer", "load", "save"),
+    "_models": ("Attention", "Block", "FrontHead", "MultiHead", "Norm", "Rotary", "Transformer", "load", "save"),
     "_oracles": ("Oracle", "SignOracle", "ValueOracle"),
     "_plan": ("plan",),
     "_recover": ("recover",),

@@ -1,14 +1,102 @@
-"""How many queries a recovery takes, known beforehand: one function per family, named in `_families`."""
+"""How many queries a recovery takes, known beforehand: how few could do, and how many are asked at most.
+
+A query that is answered by one number fixes one free parameter at most, whatever the learner; one that is answered by a
+yes or no fixes one bit. The most is planned by one function per family, named in `_families`.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ._errors import BudgetExceeded
 from ._families import ANSWERS, named, resolve
-from ._limits import BITS, bits_for, information_limit
 from ._validate import check_rank, positive, whole
+
+USUAL = 76  # queries beyond one per parameter that a recovery usually takes, without a key bias
+BITS = 40  # of every score, where answers are signs and no accuracy is asked for
+FEWEST, MOST = 8, 60  # that an accuracy may ask for: past the last one rounding is all there is
+SLACK = {"full": 2.0, "low rank": 32.0}  # a scheme's bound over d times the error of one score
+
+
+def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = False, bias: bool = False) -> int:
+    """The free parameters of one head: no learner that gets one number per query can do with fewer queries."""
+    W = dim * dim if rank is None else rank * (2 * dim - rank)
+    return W + dim + key_bias * dim + bias
+
+
+def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -> int:
+    """To how many bits each score must be known, of a range `[-reach, reach]`, for `||W_hat - W||_F <= accuracy`."""
+    if accuracy is None:
+        return BITS
+    slack = SLACK["full" if rank == dim else "low rank"]
+    return min(max(math.ceil(math.log2(slack * reach * dim / accuracy)), FEWEST), MOST)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What was asked for: a rank if known, an accuracy, a number of bits for each score."""
+
+    rank: int | None = None
+    accuracy: float | None = None
+    bits: int | None = None
+
+    def within(self, dim: int) -> Goal:
+        """The goal for a head that sees only so many dimensions."""
+        return replace(self, rank=None if self.rank is None else min(self.rank, dim))
+
+    def bits_of(self, dim: int, reach: float) -> int:
+        """The bits asked for, or those that the accuracy takes where scores lie within `[-reach, reach]`."""
+        return bits_for(self.accuracy, dim, self.rank, reach) if self.bits is None else self.bits
+
+
+def fewest(answers: str, parameters: int, accuracy: float | None = None) -> int:
+    """The queries that so many parameters take at least; signs show v up to a factor only, one bit at a time."""
+    return parameters if answers == "value" else (parameters - 1) * (BITS if accuracy is None else FEWEST)
+
+
+def estimate(
+    dim: int, rank: int | None, known: dict[str, Any], answers: str = "value", accuracy: float | None = None
+) -> int:
+    """About how many queries a recovery takes in all, from what is known half-way: at least this rank, these biases."""
+    seen = rank or max(1, len(known.get("b", ())))
+    bias = "bias" in known and bool(np.any(known["bias"]))
+    parameters = information_limit(dim, seen, key_bias="key_bias" in known, bias=bias)
+    return fewest(answers, parameters, accuracy) + USUAL
+
+
+USUAL_SEVERAL = 60  # queries per head beyond one per parameter: jumps, pilots, the search for the rank; rarely fewer
+
+
+def still_needed(known: dict[str, Any], dim: int, columns: int = 0) -> int:
+    """A lower estimate of all queries together: heads that were not counted yet may be only one, and those not looked
+    at yet have the lowest rank of those that were, or 1. So many `columns` are known of the head being read."""
+    ranks = [int(np.linalg.matrix_rank(W, tol=1e-9 * np.linalg.norm(W))) for W in known.get("W", {}).values()]
+    begun = [columns - 1] * (columns > 1)  # one of them may be the key bias
+    unseen = min(ranks or begun, default=1)
+    ranks += begun
+    ranks += [unseen] * (known.get("heads", 1) - len(ranks))
+    mean = 2 * dim if "mean" in known else 0
+    return dim + mean + sum(information_limit(dim, rank) + USUAL_SEVERAL for rank in ranks)
+
+
+def check_budget(budget: int, dim: int, rank: int | None, accuracy: float | None, answers: str, checks: int) -> None:
+    """Refuse at once what cannot suffice, with so many queries for checks. With the rank unknown that is less than a
+    head of rank one takes."""
+    parameters = information_limit(dim, rank or 1)
+    least = fewest(answers, parameters, accuracy) + checks
+    if budget < least:
+        raise BudgetExceeded(
+            f"a budget of {budget} cannot suffice: a head of dimension {dim} and rank {rank or 1} has "
+            f"{parameters} free parameters, which with the held-out check take {least} {answers} queries; "
+            "gh.plan says what to allow",
+            budget=budget,
+            needed=least - budget,
+        )
+
 
 OVERHEAD = 104  # pilots, law checks, repeats, re-asked scores, the held-out check and the judge together
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
@@ -86,8 +174,7 @@ def planned(box: Sizes, family: str) -> Planned:
         raise ValueError(f"expected answers to be one of {ANSWERS}, got {box.answers!r}")
     if box.accuracy is not None:
         positive(box.accuracy, "accuracy")
-    if box.rank is not None:
-        check_rank(box.rank, dim)
+    check_rank(box.rank, dim)
     if declared is None:
         return plan_auto(box)
     if (refusal := declared.refusal(box.answers)) is not None:

@@ -23,7 +23,7 @@ from ._errors import (
     GlassheadError,
     NotIdentifiable,
 )
-from ._oracles import DOUBLE, SINGLE, Opening, Oracle, law_token
+from ._oracles import DOUBLE, Opening, Oracle, law_token
 
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
 # in the laws that its learner checks.
@@ -109,30 +109,6 @@ def find_block(oracle: Oracle, rng: np.random.Generator) -> Guess:
     """Heads beside a residual connection, where answers have as many numbers as that takes."""
     outputs = np.size(np.asarray(oracle(law_token(oracle, rng)[None, None]))[0])
     return BLOCK if enough_outputs(oracle, outputs) else NO_GUESS
-
-
-LONG_TOKEN = 2.0**20  # whose answers are not rounded away, and whose squares float32 still holds
-UNSEEN, SHOWS = 2.0**-30, 2.0**-20  # changes of a token that float32 cannot tell from none, and that it can
-
-
-def find_rounded_tokens(oracle: Oracle) -> bool:
-    """Whether the box rounds its tokens to float32 although its answers have the digits of float64, as behind a
-    read-out in float64: then it computes with fewer digits than it shows. Three queries; the box takes note."""
-    if oracle.answers != "value" or not oracle.exact or oracle.roundoff > DOUBLE:
-        return False
-    # Long, or answers that are rounded would hide it; changed unevenly, since a norm forgets how long a token is.
-    length, signs = min(oracle.reach, LONG_TOKEN) / (2 * min(1.0, oracle.reach)), (-1.0) ** np.arange(oracle.dim)
-    token = (length * law_token(oracle, np.random.default_rng(0))).astype(np.float32).astype(np.float64)
-    try:
-        one, alike, apart = oracle(
-            np.stack([token, token * (1 + UNSEEN * signs), token * (1 + SHOWS * signs)])[:, None]
-        )
-    except GlassheadError:  # a budget that ended, say: then nothing is known
-        return False
-    rounded = np.array_equal(one, alike) and not np.array_equal(one, apart)
-    if rounded:
-        oracle.box.rounds_tokens(SINGLE)
-    return rounded
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks import judge, ordinary
+from glasshead._checks import judge, ordinary, refusals
 from glasshead._checks.ordinary import Answered, Sequences
 from glasshead._learned import HeldOut, LearnedHead
 from glasshead._learned.learned import Attending
@@ -164,10 +164,10 @@ def test_doubts_are_what_neighbours_say():
 def test_a_bound_as_large_as_W_says_nothing(bound, ok):
     found = learned(np.eye(4) / 2, v=np.ones(4), bound=bound)
     if ok:
-        judge.refuse_unbounded(Promising(4), found, HELD)
+        refusals.refuse_unbounded(Promising(4), found, HELD)
         return
     with pytest.raises(gh.AccuracyUnreachable, match="a W of norm 1 was found, within 1, which says nothing"):
-        judge.refuse_unbounded(Promising(4), found, HELD)
+        refusals.refuse_unbounded(Promising(4), found, HELD)
 
 
 @pytest.mark.parametrize(("bound", "max_norm", "ok"), [(0.24, None, True), (0.26, None, False), (0.26, 1.0, True)])
@@ -175,10 +175,10 @@ def test_a_W_of_zero_is_known_to_move_no_score_by_one(bound, max_norm, ok):
     """Of tokens of length 2, which is usual in four dimensions, or of the longest that may be sent."""
     found = learned(np.zeros((4, 4)), v=np.ones(4), bound=bound)
     if ok:
-        judge.refuse_unbounded(Promising(4, max_norm=max_norm), found, HELD)
+        refusals.refuse_unbounded(Promising(4, max_norm=max_norm), found, HELD)
         return
     with pytest.raises(gh.AccuracyUnreachable, match=r"W cannot be told from 0, nor from anything up to 0.26"):
-        judge.refuse_unbounded(Promising(4, max_norm=max_norm), found, HELD)
+        refusals.refuse_unbounded(Promising(4, max_norm=max_norm), found, HELD)
 
 
 def groups_off(users, suited, larger, single=0.0, **given):
@@ -204,38 +204,38 @@ def boundless():
 def test_answers_off_by_a_twentieth_of_their_range_say_too_little(offs, bounded, ok):
     found = learned() if bounded else boundless()
     if ok:
-        judge.refuse_void(found, HELD, groups_off(*offs))
+        refusals.refuse_void(found, HELD, groups_off(*offs))
         return
     with pytest.raises(gh.AccuracyUnreachable, match="answers are off by 6% of their range"):
-        judge.refuse_void(found, HELD, groups_off(*offs))
+        refusals.refuse_void(found, HELD, groups_off(*offs))
 
 
 @pytest.mark.parametrize(("offs", "ok"), [((0.06, 0.04, 0.06, 0.06), True), ((0.06, 0.06, 0.06, 0.06), False)])
 def test_where_bounds_leave_all_open_one_size_of_tokens_must_agree(offs, ok):
     groups = groups_off(*offs, furthest=1.0)
     if ok:
-        judge.refuse_void(learned(), HELD, groups)
+        refusals.refuse_void(learned(), HELD, groups)
         return
     with pytest.raises(gh.AccuracyUnreachable, match="answers are off by 6% of their range"):
-        judge.refuse_void(learned(), HELD, groups)
+        refusals.refuse_void(learned(), HELD, groups)
 
 
 def test_one_answer_in_eleven_may_be_close_to_a_tie():
     few, more = np.zeros(11), np.zeros(11)
     few[0], more[:2] = 1.0, 1.0
-    judge.refuse_void(boundless(), HELD, groups_off(few, 0.0, 0.0))
+    refusals.refuse_void(boundless(), HELD, groups_off(few, 0.0, 0.0))
     with pytest.raises(gh.AccuracyUnreachable):
-        judge.refuse_void(boundless(), HELD, groups_off(more, 0.0, 0.0))
+        refusals.refuse_void(boundless(), HELD, groups_off(more, 0.0, 0.0))
 
 
 @pytest.mark.parametrize(("chosen", "ok"), [(0.5, True), (0.3, False), (0.0, True)])
 def test_answers_off_by_a_tenth_of_what_attention_does_say_too_little(chosen, ok):
     groups = groups_off(0.04, 0.04, 0.04, 0.04, chosen=chosen)
     if ok:
-        judge.refuse_void(learned(), HELD, groups)
+        refusals.refuse_void(learned(), HELD, groups)
         return
     with pytest.raises(gh.AccuracyUnreachable, match="answers are off by 13% of what attention does to them"):
-        judge.refuse_void(learned(), HELD, groups)
+        refusals.refuse_void(learned(), HELD, groups)
 
 
 class Hidden(LearnedHead):
@@ -253,10 +253,58 @@ def test_a_W_that_shows_in_no_answer_is_refused(shift, ok, by):
     found = Hidden(**vars(learned()) | {"bound": shift})
     groups = [answered([0.1]) if by == "off" else answered([0.0], level=0.1)]
     if ok:
-        judge.refuse_unseen(found, HELD, groups, np.random.default_rng(0))
+        refusals.refuse_unseen(found, HELD, groups, np.random.default_rng(0))
         return
-    with pytest.raises(gh.AccuracyUnreachable, match="the W of one head, number 1 of those found, shows in no answer"):
-        judge.refuse_unseen(found, HELD, groups, np.random.default_rng(0))
+    with pytest.raises(gh.AccuracyUnreachable, match="one head, number 1 of those found, shows in no answer"):
+        refusals.refuse_unseen(found, HELD, groups, np.random.default_rng(0))
+
+
+def test_a_head_shows_where_it_changes_more_than_answers_of_that_kind_are_off():
+    """Not where one of them happens to be right; answers are seen by the size of their tokens."""
+    found = Hidden(**vars(learned()) | {"bound": 0.21})
+    off = np.r_[0.0, np.full(10, 0.2)]
+    with pytest.raises(gh.AccuracyUnreachable):
+        refusals.refuse_unseen(found, HELD, [answered(off)], np.random.default_rng(0))
+    refusals.refuse_unseen(found, HELD, [answered(off), answered(off / 10)], np.random.default_rng(0))
+
+
+def test_heads_that_answers_have_to_show():
+    """By their W, or else by their key bias; the mean of the tokens has no scores that could be off."""
+    rng = np.random.default_rng(0)
+    W, key_bias, v = rng.standard_normal((3, 3)), rng.standard_normal(3), rng.standard_normal(3)
+    heads = [gh.Attention(W, v, key_bias=key_bias), gh.Attention(0 * W, v, key_bias=key_bias), gh.Attention(0 * W, v)]
+    found = Attending(model=gh.MultiHead(heads), rank=(3, 0, 0), bound=None, bound_v=None, confidence=None)
+    first, second = found.hidden(0.1, rng)
+    assert np.linalg.norm(first.heads[0].W - W) == pytest.approx(0.1 * np.linalg.norm(W), rel=0.9)
+    assert np.array_equal(first.heads[0].key_bias, key_bias)
+    assert not np.array_equal(second.heads[1].key_bias, key_bias)
+    assert not second.heads[1].W.any()
+    assert np.array_equal(second.heads[0].W, W)
+
+
+@pytest.mark.parametrize(("off", "level", "ok"), [(0.09, 0.0, True), (0.11, 0.0, False), (0.19, 0.1, True)])
+def test_an_answer_off_by_a_tenth_of_the_largest_says_too_little(off, level, ok):
+    """Beyond what was promised, whatever bounds leave open."""
+    groups = groups_off(np.r_[off, np.zeros(10)], 0.0, 0.0, level=level, furthest=1.0)
+    if ok:
+        refusals.refuse_far(learned(), HELD, groups)
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match="an answer is off by 11% of the largest"):
+        refusals.refuse_far(learned(), HELD, groups)
+
+
+@pytest.mark.parametrize(("worse", "doubt"), [(0.24, False), (0.26, True)])
+def test_one_head_is_in_doubt_where_its_bounds_would_be_widened(worse, doubt):
+    groups = [answered([np.sqrt(worse)], "suited", level=1.0), answered([0.0], "single", level=1.0)]
+    assert judge.in_doubt(Promising(3), learned(), groups) == doubt
+    assert not judge.in_doubt(Promising(3, tolerance=1.0), learned(), groups)
+
+
+@pytest.mark.parametrize(("off", "doubt"), [(0.9, False), (1.1, True)])
+def test_one_head_without_bounds_is_in_doubt_where_half_of_its_digits_are_off(off, doubt):
+    groups = [answered([off * 2.0**-10])]
+    assert judge.in_doubt(Promising(3, roundoff=2.0**-20), boundless(), groups) == doubt
+    assert not judge.in_doubt(Promising(3, roundoff=2.0**-20, rtol=1e-6), boundless(), groups)
 
 
 # Bounds that are measured.
@@ -286,13 +334,15 @@ def test_a_promise_that_answers_contradict_is_refused(worse, ok):
 def test_bounds_that_leave_all_but_a_few_answers_open_decide_nothing(decided, ok):
     allowed = np.full(40, np.inf)
     allowed[:decided] = 0.01
-    judge.refuse_undecided(learned(), HELD, allowed)  # its bounds are measured
+    refusals.refuse_undecided(learned(), HELD, allowed)  # its bounds are measured
     if ok:
-        judge.refuse_undecided(boundless(), HELD, allowed)
-        judge.refuse_undecided(boundless(), HELD, np.full(3, np.inf))  # there was hardly anything to ask
+        refusals.refuse_undecided(boundless(), HELD, allowed)
+        refusals.refuse_undecided(boundless(), HELD, np.full(3, np.inf))  # there was hardly anything to ask
         return
     with pytest.raises(gh.AccuracyUnreachable, match="bounds leave all but 3 of 40 fresh answers open"):
-        judge.refuse_undecided(boundless(), HELD, allowed)
+        refusals.refuse_undecided(boundless(), HELD, allowed)
+    with pytest.raises(gh.AccuracyUnreachable, match="bounds leave all but 0 of 40 fresh answers open"):
+        refusals.refuse_undecided(learned(), HELD, np.full(40, np.inf))
 
 
 class Near(LearnedHead):
@@ -389,15 +439,23 @@ def test_signs_that_neighbours_see_otherwise_are_not_counted():
     assert judge.check_signs_everywhere(oracle, found, HELD, X, np.random.default_rng(0)).evidence is None
 
 
-@pytest.mark.parametrize(("wrong", "ok"), [([3], True), ([3, 5], False)])
-def test_behind_a_network_one_sign_may_change_next_to_a_sequence(wrong, ok):
+@pytest.mark.parametrize(
+    ("wrong", "doubt", "ok"), [([3], 1e-2, True), ([3], 1e-5, False), ([3, 5], 1e-2, False), ([], 1e-5, True)]
+)
+def test_behind_a_network_one_sign_may_change_next_to_a_sequence(wrong, doubt, ok):
+    """If scores are known so badly that this is likely for one of forty."""
+
+    class Unsure(Attending):
+        def doubt(self, X, want):
+            return np.full(len(X), doubt)
+
     class Front:
         dim = 3
 
         def __call__(self, X):
             return np.asarray(X)[..., -1, 0] > 0
 
-    found = boundless()
+    found = Unsure(**vars(boundless()))
     object.__setattr__(found, "model", Front())
     oracle, X = signs(found, wrong)
     check = judge.check_signs_everywhere(oracle, found, HELD, X, np.random.default_rng(0))

@@ -10,9 +10,11 @@ import glasshead as gh
 from glasshead._checks import cause, family_laws, laws, noise, odds
 from glasshead._checks.laws import LAWS, Asked, Claim, Slack, refuse_broken
 from glasshead._checks.noise import Noise, Unpromised
+from glasshead._checks.promise import as_printed, find_promise, read_roughness, round_number
 from glasshead._errors import ANY_ORDER, ASKED_AGAIN, ONE_TOKEN, STRAIGHT_RAYS, TWO_COPIES, Evidence
 from glasshead._learned import LearnedHead
-from glasshead._meters import ValueMeter, Values, orthonormal_frame
+from glasshead._linalg import orthonormal_frame
+from glasshead._meters import ValueMeter, Values
 from tests.meters.promises import Promising
 
 D = 4
@@ -348,7 +350,7 @@ def mismatch():
 
 def advised(f, **promise):
     oracle = Promising(D, f, **{"roundoff": 2.0**-53} | promise)
-    return str(noise.find_promise(oracle, mismatch(), np.random.default_rng(0))), oracle
+    return str(find_promise(oracle, mismatch(), np.random.default_rng(0))), oracle
 
 
 def rough(size=0.0, share=0.0):
@@ -387,19 +389,71 @@ def test_who_promised_something_is_told_nothing():
 def test_the_noise_of_second_differences():
     rng = np.random.default_rng(0)
     rays = rng.standard_normal((4000, D))
-    ends, level = noise.read_roughness(Promising(D, Noisy(0.1)), rays, 0.25)
+    ends, level = read_roughness(Promising(D, Noisy(0.1)), rays, 0.25)
     assert level == pytest.approx(0.1, rel=0.05)
     assert ends.shape == (4000,)
     bend = Promising(D, lambda X: X[:, 0, 0] ** 2)
-    _, far = noise.read_roughness(bend, np.ones((1, D)), 0.25)
-    _, close = noise.read_roughness(bend, np.ones((1, D)), 0.125)
+    _, far = read_roughness(bend, np.ones((1, D)), 0.25)
+    _, close = read_roughness(bend, np.ones((1, D)), 0.125)
     assert far == pytest.approx(2 * 0.25**2 / np.sqrt(6))
     assert far == pytest.approx(4 * close)
 
 
+def significant(digits):
+    """A head's one-row answers, and a bias, so printed."""
+
+    def f(X, bias=0.0):
+        y = X[:, 0] @ V + bias
+        unit = 10.0 ** (np.floor(np.log10(np.abs(y))) - digits + 1)
+        return np.round(y / unit) * unit
+
+    return f
+
+
+@pytest.mark.parametrize("digits", [8, 9, 11, 12])
+@pytest.mark.parametrize("bias", [0.0, 17.0, 1e6])
+def test_printed_digits_are_an_rtol(digits, bias):
+    """Under a large bias they look like decimals for tokens of any ordinary length."""
+    said, oracle = advised(lambda X: significant(digits)(X, bias))
+    assert f"promise rtol={0.5 * 10.0 ** (1 - digits):g} " in said
+    assert oracle.queries == 6 * (8 if bias == 0 else 11)
+
+
+@pytest.mark.parametrize("bias", [0.0, 17.0, 1e6])
+def test_printed_decimals_are_a_tolerance(bias):
+    said, _ = advised(lambda X: np.round(X[:, 0] @ V + bias, 4))
+    assert "promise tolerance=5e-05 " in said
+
+
+def test_noise_coarser_than_the_digits_of_answers_is_what_is_promised():
+    said, _ = advised(lambda X: np.round(rough(1e-3)(X), 6))
+    assert 1e-3 <= float(said.split("tolerance=")[1].split(" ")[0]) <= 5e-3
+
+
+def test_noise_under_a_large_bias_is_a_share_if_it_grows_in_the_end():
+    said, _ = advised(lambda X: (X[:, 0] @ V + 1e5) * (1 + 1e-6 * np.sin(1e7 * X.sum(axis=(1, 2)))))
+    assert 1e-6 <= float(said.split("rtol=")[1].split(" ")[0]) <= 1e-5
+    said, _ = advised(lambda X: rough(1e-3)(X) + 1e5)
+    assert 1e-3 <= float(said.split("tolerance=")[1].split(" ")[0]) <= 5e-3
+
+
+def test_which_numbers_are_printed():
+    rng = np.random.default_rng(0)
+    y = 10 ** rng.uniform(-3, 3, 40)
+    assert as_printed(y, "rtol") is None
+    assert as_printed(np.zeros(3), "rtol") is None
+    assert as_printed(np.full(2, 1e-320), "rtol") is None
+    assert as_printed(np.round(y, 3), "rtol") == ("tolerance", 0.5e-3)
+    assert as_printed(np.array([float(f"{x:.4g}") for x in y]), "tolerance") == ("rtol", pytest.approx(0.5e-3))
+    alike = np.round(1 + 8 * rng.random(40), 3)  # four digits, and three decimals
+    assert as_printed(alike, "rtol") == ("rtol", pytest.approx(0.5e-3))
+    assert as_printed(alike, "tolerance") == ("tolerance", 0.5e-3)
+    assert as_printed(np.round(np.r_[y, 1e11 * y], 5), "rtol") == ("tolerance", 0.5e-5)
+
+
 @pytest.mark.parametrize(("x", "expected"), [(1.0, 1.0), (1.1, 2.0), (0.021, 0.05), (5.1e3, 1e4), (2.0, 2.0)])
 def test_round_numbers(x, expected):
-    assert noise.round_number(x) == pytest.approx(expected)
+    assert round_number(x) == pytest.approx(expected)
 
 
 # Sizes and errors of what laws compare.

@@ -7,7 +7,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._checks import heads as several
-from glasshead._checks import outputs, signs
+from glasshead._checks import signs
 from glasshead._checks.held_out import Fresh
 from glasshead._learned import LearnedFromSigns, head_length
 from glasshead._learned.kinds import LearnedCombined, LearnedMultiHead, Promise
@@ -255,7 +255,7 @@ def test_each_output_is_judged_by_its_own_size(output, off, ok):
         return y
 
     def check():
-        return outputs.check_held_out_outputs(Promising(D, box, roundoff=2.0**-53), found, np.random.default_rng(0))
+        return several.check_held_out_outputs(Promising(D, box, roundoff=2.0**-53), found, np.random.default_rng(0))
 
     if ok:
         assert check().evidence is None
@@ -271,7 +271,7 @@ def test_the_worst_output_counts_and_garbage_does_not():
 
     def residual(garbage):
         oracle = Promising(D, box, roundoff=2.0**-53)
-        return outputs.check_held_out_outputs(oracle, combined(model, garbage), np.random.default_rng(0)).residual
+        return several.check_held_out_outputs(oracle, combined(model, garbage), np.random.default_rng(0)).residual
 
     assert residual((False, False)) > 5 * residual((False, True))
 
@@ -287,19 +287,19 @@ def test_a_head_that_answers_hardly_show_is_refused(off, ok):
     got[:, 1] += 1e9
     fresh = Fresh(batches, got, got[-1:])
     if ok:
-        outputs.refuse_blurred_heads(found, fresh)
+        several.refuse_blurred_heads(found, fresh)
         return
     with pytest.raises(gh.AccuracyUnreachable, match=r"off by 0.001 of all that a head"):
-        outputs.refuse_blurred_heads(found, fresh)
+        several.refuse_blurred_heads(found, fresh)
 
 
 def test_what_a_head_shows():
     X = np.random.default_rng(0).standard_normal((3, 4, D))
     head = gh.Attention(np.eye(D), np.ones(D))
-    np.testing.assert_allclose(outputs.head_part(head, X), head(X) - X.mean(axis=1).sum(axis=1))
+    np.testing.assert_allclose(several.head_part(head, X), head(X) - X.mean(axis=1).sum(axis=1))
     mean = gh.Attention(np.zeros((D, D)), np.ones(D))
-    np.testing.assert_allclose(outputs.head_part(mean, X), X.mean(axis=1).sum(axis=1))
-    one = outputs.only(layer(outputs=(2,), bias=np.ones(2)), 1)
+    np.testing.assert_allclose(several.head_part(mean, X), X.mean(axis=1).sum(axis=1))
+    one = several.only(layer(outputs=(2,), bias=np.ones(2)), 1)
     np.testing.assert_allclose(one(X), layer(outputs=(2,))(X)[:, 1])
 
 

@@ -4,21 +4,20 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from glasshead._meters.frame import Frame, cone, orthonormal_frame
+from glasshead._linalg import Frame, cone, orthonormal_frame
 from glasshead._meters.meter import (
     GOOD_ENOUGH,
     GROWTH,
     Errors,
-    Readings,
     Scores,
     each_its_own,
     likely_sum,
     one_after_the_other,
     side_by_side,
-    split_errors,
     tuning,
 )
 from glasshead._meters.reading import Values, logit
+from glasshead._meters.shared_errors import Readings, split_errors
 
 from .promises import Promising
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from glasshead._meters import frame
-from glasshead._meters.frame import cone, inside_frame, key_pairs, orthonormal_frame, simplex, squeezed
+from glasshead._linalg import GIVEN_UP, cone, inside_frame, key_pairs, orthonormal_frame, simplex, squeezed
 
 
 def unit(d, seed=0):
@@ -108,7 +107,7 @@ def test_keys_of_a_subspace_are_seen(share, exact, r):
     stays = np.linalg.norm(found.vectors - found.vectors @ Q @ Q.T, axis=1)
     inside = np.linalg.norm(Q.T @ v)
     outer = np.linalg.norm(v - Q @ (Q.T @ v))
-    if outer >= (1 if exact else frame.GIVEN_UP) * inside:
+    if outer >= (1 if exact else GIVEN_UP) * inside:
         np.testing.assert_allclose(stays, np.sqrt(0.5))
         assert seen[0] >= np.sqrt(0.5) * outer
         assert found.gain <= np.sqrt(2) * (1 + 1e-9)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 import glasshead as gh
-from glasshead._meters import Frame, orthonormal_frame
+from glasshead._linalg import Frame, orthonormal_frame
 from glasshead._meters.matching import curve as curves
 from glasshead._meters.matching import match
 from glasshead._meters.matching.crossing import Crossings, SignMatchingMeter

@@ -5,7 +5,8 @@ import pytest
 from scipy.special import expit
 
 from glasshead._meters import reading
-from glasshead._meters.reading import AlwaysSaturated, Values, find_logit_scale, logit, read_logits
+from glasshead._meters.meter import AlwaysSaturated, find_logit_scale
+from glasshead._meters.reading import Values, logit, outputs_error, read_logits
 
 from .promises import Promising
 
@@ -115,10 +116,10 @@ def test_rounding_of_all_of_v_counts_its_rows_and_one_along():
 
 def test_outputs_are_bounded_by_the_largest():
     v, bias = np.array([[1.0, -4.0], [2.0, 3.0]]), np.array([0.5, -6.0])
-    of_v, of_bias = reading.outputs_error(Promising(2, tolerance=0.1), v, bias, 2.0)
+    of_v, of_bias = outputs_error(Promising(2, tolerance=0.1), v, bias, 2.0)
     assert of_bias == pytest.approx(0.1)
     assert of_v == pytest.approx(2 * 0.2 / 2.0)
-    of_v, of_bias = reading.outputs_error(Promising(2, rtol=0.01), v, bias, 2.0)
+    of_v, of_bias = outputs_error(Promising(2, rtol=0.01), v, bias, 2.0)
     assert of_bias == pytest.approx(0.06 / 0.99)
 
 

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import expit
 
 import glasshead as gh
+from glasshead._linalg import orthonormal_frame
 from glasshead._meters import bisection, sign
 from glasshead._meters.bisection import (
     Halfspace,
@@ -19,7 +20,6 @@ from glasshead._meters.bisection import (
     sums,
     value_rounding,
 )
-from glasshead._meters.frame import orthonormal_frame
 from glasshead._meters.sign import KeyBias, SignMeter
 
 from .promises import Promising

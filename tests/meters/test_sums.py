@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 import glasshead as gh
-from glasshead._meters.frame import cone
+from glasshead._linalg import cone
 from glasshead._meters.head_sum import SAFETY, HeadValues, SumOfHeads, read_head_sum, value_space
 from glasshead._meters.isolated_head import IsolatedHead, query_directions, query_tokens
 from glasshead._meters.vector import VectorMeter, reader, seen_outputs, token_blocks

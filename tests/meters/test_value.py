@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit
 
 import glasshead as gh
+from glasshead._linalg import orthonormal_frame
 from glasshead._meters import value
-from glasshead._meters.frame import orthonormal_frame
 from glasshead._meters.reading import Values
 from glasshead._meters.value import ValueMeter, largest_product, lever, within_reach
 

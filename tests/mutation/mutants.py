@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any
 
 SOURCE = Path(__file__).parents[2] / "src" / "glasshead"
-PACKAGES = "_meters", "_schemes", "_checks"
+PACKAGES = "_meters", "_schemes", "_checks", "_linalg.py"
 
 NEGATED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -234,7 +234,7 @@ def starred(arguments: list[ast.expr]) -> bool:
 
 
 def modules(packages: tuple[str, ...] = PACKAGES) -> list[Module]:
-    paths = [path for package in packages for path in sorted((SOURCE / package).rglob("*.py"))]
+    paths = [path for name in packages for path in sorted((SOURCE / name).rglob("*.py")) or [SOURCE / name]]
     return [Module(str(path.relative_to(SOURCE)), path.read_text()) for path in paths if path.name != "__init__.py"]
 
 

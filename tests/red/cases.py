@@ -395,6 +395,12 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
     ("additive-scores@float16-weights/none", 1420247935, "IndexError: heads that reach no output"),
     ("bent-sum-of-heads@8-bit-weights/none", 1356933321, "KeyError: a ReLU network for answers of several numbers"),
     ("bent-sum-of-heads@float64/noisy", 861296671, "a token that is not finite: v is all error, and exactly 0"),
+    ("head-under-a-bias@11-digits/rtol", 1773192229, "bound broken: biases that cancel between outputs"),
+    (
+        "best-tokens@18-bits/none",
+        1914552250,
+        "ZeroDivisionError: keys that hardly an answer shows",
+    ),
 )
 
 CASES |= {f"{name}:{seed}": (name, seed) for name, seed, _ in FOUND}

@@ -160,8 +160,10 @@ def stacked(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def box_answers(box: Box, X: np.ndarray) -> np.ndarray:
-    """The box's, NaN where it has none."""
+    """The box's, NaN where it has none; of one that changes with every question those to its last ones."""
     now = None if box.clock is None else list(box.clock)
+    if box.clock is not None:
+        box.clock[0] -= len(X)
     try:
         y = np.array(box.answer(X.copy()), float)  # a copy: a box may use its array again
     except Exception:
@@ -208,6 +210,7 @@ def knows_nothing(box: Box, found: gh.Recovery) -> str:
     largest = min((length(h.W) for h in heads_of(found.model) if getattr(h, "W", None) is not None), default=0.0)
     true = true_heads(box)
     if largest == 0 or any(length(h.W) == 0 for h in true):  # W may be so small that no answer tells it from 0
-        noticed = 1 / box.dim / box.size**2  # a W of that norm moves scores of ordinary tokens by one
+        longest = min(np.sqrt(box.dim) * box.size, box.promise.get("max_norm", np.inf))
+        noticed = 1 / longest**2  # a W of that norm moves scores of ordinary tokens by one
         return f"W = 0 within {found.bound:.2g}" if found.bound > noticed else ""
     return f"bound {found.bound:.2g}, |W| found {largest:.2g}" if found.bound > largest else ""

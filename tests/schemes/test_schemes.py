@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._meters import Frame, Meter, Scores, cone, orthonormal_frame
+from glasshead._linalg import Frame, cone, orthonormal_frame
+from glasshead._meters import Meter, Scores
 from glasshead._schemes.columns import Columns, Measured, full, measured_matrix
 from glasshead._schemes.low_rank import (
     at_once,

@@ -2,13 +2,14 @@
 
 `laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
 with a network behind them, and of yes and no; `odds` those of one head's weights. `held_out` draws, asks and judges
-fresh sequences; `heads`, `outputs`, `signs` and `front` add what their families need. `judge` decides last, for every
-family alike, from the answers to `ordinary` sequences. `noise` tells noise that nobody promised from a box of another
-kind, and `cause` says what may be behind a refusal. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`;
-a broken law raises `TargetMismatch`.
+fresh sequences; `heads`, `signs` and `front` add what their families need. `judge` decides last, for every
+family alike, from the answers to `ordinary` sequences; `refusals` are of what knows too little. `noise` tells noise
+that nobody promised from a box of another kind, `promise` finds what could be promised, and `cause` says what may be
+behind a refusal. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a broken law raises
+`TargetMismatch`.
 """
 
-from .cause import add_cause
+from .cause import add_cause, find_rounded_tokens
 from .family_laws import (
     check_block_laws,
     check_front_laws,
@@ -18,12 +19,12 @@ from .family_laws import (
     read_largest_change,
 )
 from .front import check_held_out_front, check_held_out_front_signs, check_ordinary_tokens
-from .heads import check_heads_everywhere, check_held_out_heads
+from .heads import check_heads_everywhere, check_held_out_heads, check_held_out_outputs
 from .held_out import QUERIES, check_held_out, check_held_out_block, check_held_out_vector
 from .judge import check_a_few, check_everywhere
 from .laws import check_head_laws, check_layer_laws
-from .noise import Noise, Unpromised, find_promise, read_noise, refuse_noise
+from .noise import Noise, Unpromised, read_noise, refuse_noise
 from .odds import MIXTURE_KEYS, ODDS_QUERIES, check_mixture, mix_third_key
 from .ordinary import JUDGE_QUERIES
-from .outputs import check_held_out_outputs
+from .promise import find_promise
 from .signs import SIGN_QUERIES, check_held_out_signs

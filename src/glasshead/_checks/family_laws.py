@@ -42,13 +42,21 @@ def law_sequences(oracle: Oracle, rng: np.random.Generator, count: int = 1) -> n
     return X * (min(1.0, oracle.reach) / np.linalg.norm(X, axis=-1, keepdims=True))
 
 
-def check_front_laws(oracle: Oracle, rng: np.random.Generator, sequences: np.ndarray | None = None) -> float:
+FRONT_LAWS = (ASKED_AGAIN, ANY_ORDER, EVERY_TOKEN_TWICE)
+
+
+def check_front_laws(
+    oracle: Oracle,
+    rng: np.random.Generator,
+    sequences: np.ndarray | None = None,
+    laws: tuple[str, ...] = FRONT_LAWS,
+) -> float:
     """The laws of a head whatever lies behind it, for values and for yes and no. Returns the size of answers.
 
     `sequences (B, N, d)` are drawn unless given: yes and no say most near where the answer changes.
     """
     sequences = law_sequences(oracle, rng) if sequences is None else sequences
-    claims = [Claim(law, sequences) for law in (ASKED_AGAIN, ANY_ORDER, EVERY_TOKEN_TWICE)]
+    claims = [Claim(law, sequences) for law in laws]
     outcomes = Asked(oracle).read(*claims)
     size = max(float(np.abs(side).max()) for outcome in outcomes[:2] for side in (outcome.got, outcome.want))
     if oracle.answers == "value" and oracle.roundoff > DOUBLE:
@@ -58,11 +66,12 @@ def check_front_laws(oracle: Oracle, rng: np.random.Generator, sequences: np.nda
     return size
 
 
-def check_block_laws(oracle: Oracle, rng: np.random.Generator) -> int:
-    """The laws of heads whatever lies behind them, and how many numbers an answer has."""
+def check_block_laws(oracle: Oracle, rng: np.random.Generator, positions: bool = False) -> int:
+    """The laws of heads whatever lies behind them, and how many numbers an answer has; with `positions` those that
+    hold where the order of tokens matters."""
     outputs = np.asarray(oracle(law_sequences(oracle, rng)[:, :1])).reshape(1, -1).shape[1]
     try:
-        check_front_laws(oracle, rng)
+        check_front_laws(oracle, rng, laws=FRONT_LAWS[:1] if positions else FRONT_LAWS)
     except TargetMismatch as mismatch:
         raise TargetMismatch(NOT_BLOCK, mismatch.evidence) from None
     return outputs

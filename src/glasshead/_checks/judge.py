@@ -5,7 +5,8 @@ neither vanish nor saturate, and of larger ones. A result stands if every answer
 of answers, beyond what was promised about them and what the bounds leave open: an error level that does not depend on
 the misfit. Answers further off than 5% of their range, or than a tenth of what attention does to them, say too little
 about W whatever the reason, and the result is refused as `AccuracyUnreachable`. So is one that knows nothing: a bound
-no smaller than W, or a head whose W shows in none of the answers.
+no smaller than W, a head that shows in none of the answers, or an answer that is off by a tenth of the largest
+(`refusals`).
 
 The error of the box's arithmetic is measured, not guessed from the format of its answers: where answers are typically
 further off than bounds allow, the bounds are widened by as much, and are statistical from then on.
@@ -14,16 +15,16 @@ further off than bounds allow, the bounds are widened by as much, and are statis
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable, Evidence
+from .._errors import ALSO_ELSEWHERE, EVERYWHERE, Evidence
 from .._learned import HeldOut, Learned
 from .._oracles import Oracle, Voting
 from .._recovery import Checked
 from .held_out import CHECKING, Compared
-from .odds import check_odds
+from .odds import MORE_PROBES, PROBES, check_odds
 from .ordinary import (
     LARGER,
     NEIGHBOURS,
@@ -31,36 +32,33 @@ from .ordinary import (
     SINGLES,
     SUITED,
     USERS,
-    VOID,
     Answered,
-    apart,
     by_length,
     gaussian_sequences,
     ordinary_sequences,
     read_groups,
     with_doubts,
 )
+from .refusals import beyond_users, refuse_far, refuse_unbounded, refuse_undecided, refuse_unseen, refuse_void
 from .signs import beside_changes
 
-OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
-SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
 WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers: a bound that may be too small
 SHRUNK = 2.0  # times the same: W is hardly further off, whatever larger bounds allow
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
-FEWEST = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
 PROMISE_BROKEN = 4.0  # the same square, from which a promise is not believed
 SLOPE = 80.0  # by how much less than their range answers behind a network typically move with a score: 3 to 80 times
 TIES = 0.05  # of the answers to users' tokens and larger ones: closer to a tie than any model within the bounds tells
-NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
-SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence
+SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence,
+UNLIKELY = 1e-3  # unless bounds say that hardly one in a thousand of such checks would meet that
+MORE_SIDES = 3  # times as many sequences again where none can be asked next to a change: each says yes or no
 
 
 def check_everywhere(
     oracle: Oracle, learned: Learned, held: HeldOut, rng: np.random.Generator
 ) -> tuple[Learned, HeldOut]:
     """What is found, with bounds that hold, and what fresh queries say of it, after `JUDGE_QUERIES` more, and
-    `ODDS_QUERIES` for one head; for a head whose predictions ask the box, twice as many but for single tokens, which it
-    says nothing about."""
+    `ODDS_QUERIES` for one head, four times as many where it is in doubt; for a head whose predictions ask the box,
+    twice as many but for single tokens, which it says nothing about."""
     oracle.stage = CHECKING
     refuse_unbounded(oracle, learned, held)
     kinds = ordinary_sequences(oracle, learned, rng)
@@ -70,9 +68,12 @@ def check_everywhere(
         if beside and (broken := check_changes(oracle, learned, beside, rng)) is not None:
             return learned, replace(held, evidence=broken)
         others = [x for kind in kinds if kind.name not in names for x in kind.X]
+        more = 0 if learned.one_head else MORE_SIDES
+        others += [x for _ in range(more) for kind in ordinary_sequences(oracle, learned, rng) for x in kind.X]
         return learned, check_signs_everywhere(oracle, learned, held, others, rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
-    if learned.one_head and (broken := check_odds(oracle, learned, rng)) is not None:
+    probes = MORE_PROBES if in_doubt(oracle, learned, groups) else PROBES
+    if learned.one_head and (broken := check_odds(oracle, learned, rng, probes)) is not None:
         return learned, replace(held, evidence=broken)
     if learned.measurable:
         found, broken = with_true_bounds(oracle, learned, groups)
@@ -100,6 +101,7 @@ def check_everywhere(
     beyond = () if learned.averaged else beyond_users(oracle, learned)
     refuse_void(learned, check, [group for group in groups if group.kind.name not in beyond])
     refuse_unseen(learned, check, groups, rng)
+    refuse_far(learned, check, groups)
     return learned, check
 
 
@@ -122,32 +124,6 @@ def with_sequences(held: HeldOut, allowed: np.ndarray, residual: float) -> HeldO
     return replace(held, residual=residual, words=words, compared=held.compared + count, checked=checked)
 
 
-def refuse_unbounded(oracle: Oracle, learned: Learned, held: HeldOut) -> None:
-    """Refuses what knows nothing: a bound that is no smaller than W, or than a tenth of it behind an unknown network;
-    for W = 0, one that would not notice a W that moves scores of ordinary tokens by one."""
-    if learned.bound is None:
-        return
-    model: Any = learned.model  # what has a bound has a W
-    W = float(np.linalg.norm(model.W))
-    longest = min(np.sqrt(oracle.dim), oracle.reach)
-    if W > 0 and not learned.bound < W * (1.0 if learned.one_head else OF_ATTENTION):
-        refuse(f"a W of norm {W:.2g} was found, within {learned.bound:.2g}, which says nothing", learned, held)
-    if W == 0 and not learned.bound * longest**2 <= 1:
-        refuse(f"W cannot be told from 0, nor from anything up to {learned.bound:.2g} in norm", learned, held)
-
-
-def refuse(say: str, learned: Learned, check: HeldOut) -> NoReturn:
-    raise AccuracyUnreachable(f"{say}: the answers have too few digits for this box", replace(learned, check=check))
-
-
-def refuse_undecided(learned: Learned, check: HeldOut, allowed: np.ndarray) -> None:
-    """Refuses where bounds leave nearly all answers open: then next to nothing was compared, unless bounds can be
-    measured and answers were held against what is left of them."""
-    decided = int(np.isfinite(allowed).sum())
-    if decided < FEWEST <= len(allowed) and not learned.measurable:
-        refuse(f"bounds leave all but {decided} of {len(allowed)} fresh answers open", learned, check)
-
-
 def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator) -> Evidence | None:
     """What shows that more than a few answers to users' tokens and to larger ones are off, while those to suited tokens
     show W to be known far better than that. Bounds that allow for the worst would excuse it."""
@@ -161,35 +137,6 @@ def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.ran
 
 def of_kind(groups: list[Answered], name: str) -> Answered:
     return next(group for group in groups if group.kind.name == name)
-
-
-def beyond_users(oracle: Oracle, learned: Learned) -> tuple[str, ...]:
-    """Whose sequences say nothing about how answers to those of users are off: single tokens, and longer keys."""
-    return (SINGLES, SUITED) if learned.levers(oracle)[0] > 1 else (SINGLES,)
-
-
-def refuse_void(learned: Learned, check: HeldOut, groups: list[Answered]) -> None:
-    """Refuses where answers are off by too large a share of their range, for tokens of a size at which bounds leave
-    less open than that, or else for those of every size; or by too large a share of what attention does to them. An
-    average of passes is known better than answers are, so that those of one size have to do."""
-    known = [group for group in groups if np.median(group.allowed) < np.inf or not learned.measurable]
-    known = [] if learned.averaged else known
-    shares = [float(np.quantile(group.share, NEARLY_ALL)) for group in known or groups]
-    share = (max if known else min)(shares, default=1.0)
-    if share > VOID:
-        refuse(f"answers are off by {share:.0%} of their range", learned, check)
-    shares = [float(np.sqrt(np.mean(g.off**2) / np.mean(g.chosen**2))) for g in groups if np.any(g.chosen)]
-    if shares and min(shares) > OF_ATTENTION:
-        refuse(f"answers are off by {min(shares):.0%} of what attention does to them", learned, check)
-
-
-def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Answered], rng: np.random.Generator) -> None:
-    """Refuses where a head's W, off by a tenth, would change no answer by more than these are off anyway."""
-    X, want = [x for g in groups for x in g.X], np.concatenate([g.want for g in groups])
-    error = np.concatenate([np.maximum(g.off, g.level) for g in groups])
-    for h, model in enumerate(learned.hidden(OF_ATTENTION, rng)):
-        if not np.any(apart(model, X, want) > SEEN * error):
-            refuse(f"the W of one head, number {h + 1} of those found, shows in no answer", learned, check)
 
 
 def with_true_bounds(oracle: Oracle, learned: Learned, groups: list[Answered]) -> tuple[Learned, Evidence | None]:
@@ -206,6 +153,15 @@ def with_true_bounds(oracle: Oracle, learned: Learned, groups: list[Answered]) -
         return learned, None
     of_W, of_v = (max(1.0, WIDENED * float(np.sqrt(group.worse))) for group in (suited, alone))
     return learned.with_bounds_measured(of_W, of_v), None
+
+
+def in_doubt(oracle: Oracle, learned: Learned, groups: list[Answered]) -> bool:
+    """Whether answers are further off than bounds allow, or, without bounds, than half of their digits: the box may
+    compute less accurately than its answers look, which a law that bad arithmetic obeys tells from a second head."""
+    if learned.measurable:
+        return with_true_bounds(oracle, learned, groups)[0] is not learned
+    off = max((group.compared.residual(group.largest) for group in groups), default=0.0)
+    return oracle.exact and learned.bound is None and off > float(np.sqrt(oracle.roundoff))
 
 
 def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
@@ -236,7 +192,8 @@ def check_signs_everywhere(
     sure = Voting(oracle) if oracle.flips > 0 else oracle
     got = by_length(sure, X)[:, 0].astype(bool)
     want = by_length(learned.model, X)[:, 0]
-    missed, allowed = got != (want > 0), SIDES_MISSED
+    close = float(np.sum(learned.doubt(X, want[:, None].astype(float))))  # how many scores may be off by as much as one
+    missed, allowed = got != (want > 0), SIDES_MISSED * (close > UNLIKELY)
     if want.dtype != bool:
         around = np.array([by_length(model, X)[:, 0] for model in learned.neighbours(0.0, NEIGHBOURS, rng)])
         decided = (np.abs(want) > OF_RANGE * np.ptp(want)) & ((around > 0) == (want > 0)).all(axis=0)

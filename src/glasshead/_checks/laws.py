@@ -194,7 +194,7 @@ def check_head_laws(
     `first` is what the box answered to the one-row query `[token]` before v was read.
     """
     length = float(np.linalg.norm(token))
-    size = abs(values.bias) + float(np.linalg.norm(values.v)) * length
+    size = values.backdrop + values.length * length
     predicted = values.bias_error(oracle) + float(np.sqrt(oracle.dim)) * length * values.entry_error(oracle)
     one, three = token[None, None], np.stack([*(law_token(oracle, rng) for _ in range(2)), token])[None]
     asked = Asked(lambda X: values.of(oracle(X)))

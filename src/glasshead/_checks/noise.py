@@ -1,9 +1,6 @@
-"""Noise that nobody promised: noticed, measured, and told from a box that is no head.
+"""Noise that nobody promised, new for every answer: noticed, measured by repetition, and told from no head at all.
 
-Fresh noise answers the same query differently each time. It can be averaged away, so it is measured by repetition. For
-noise that is always the same one looks whether a ray of one-row answers is straight, as a head's is: three points of
-it, evenly spaced, have a second difference of 0. Noise of size X on each makes that `sqrt(6) X` however close the
-points are, whereas a bend fades with the square of the spacing.
+It can be averaged away. What to do about noise that is always the same says `promise`.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 from scipy.stats import chi2
 
-from .._errors import STRAIGHT_RAYS, BudgetExceeded, Evidence, TargetMismatch
+from .._errors import Evidence, TargetMismatch
 from .._meters import Values
 from .._oracles import CERTAIN, Oracle
 
@@ -108,64 +105,3 @@ def refuse_drift(answers: np.ndarray, seen: Unpromised) -> None:
 def refuse_noise(what: str, seen: Unpromised) -> NoReturn:
     evidence = Evidence("the same query gets the same answer", seen.query, "expected one answer", what)
     raise TargetMismatch("the box is not a single attention head, or noise hides it", evidence)
-
-
-RAYS_ASKED = 6
-FAR_SPACING, CLOSE_SPACING = 0.25, 2.0**-6  # spacings, of the ray's length
-LONG_RAY = 64.0  # the longer rays over the shorter ones
-BEND = 5.0  # a bend would be (FAR_SPACING / CLOSE_SPACING)^2 = 256 times rougher far than close
-GROWS = 8.0  # noise that is a share of the answer would be `LONG_RAY` times larger on the longer rays
-PROMISE_TIMES = 3.0  # evenly spread noise has 1.7 times its standard deviation at most, and the estimate is a rough one
-
-
-def find_promise(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator) -> TargetMismatch:
-    """The same mismatch, or one that says which promise would let this box pass, if it made none.
-
-    It takes 3 queries for each ray, and 5 more where the rays are not straight.
-    """
-    if not oracle.exact or oracle.answers != "value" or mismatch.evidence is None:
-        return mismatch
-    long = min(LONG_RAY, oracle.reach)
-    try:
-        rays = rng.standard_normal((RAYS_ASKED, oracle.dim))
-        rays *= long / np.linalg.norm(rays, axis=1, keepdims=True)
-        ends, close = read_roughness(oracle, rays, CLOSE_SPACING)
-        size = float(np.sqrt(np.mean(ends**2)))
-        if close <= 8 * (oracle.dim + 8) * oracle.roundoff * size:
-            return mismatch
-        (_, far), (near, short) = (
-            read_roughness(oracle, rays, FAR_SPACING, ends),
-            read_roughness(oracle, rays / LONG_RAY, FAR_SPACING),
-        )
-    except BudgetExceeded:
-        return mismatch
-    if close * BEND < far:
-        return mismatch
-    constant = size == 0 or short * GROWS > close
-    level = max(short, close) if constant else close / size
-    off = f"answers that lie off by about {level:.2g}{' of their size' * (not constant)}"
-    at = f"at lengths {long / LONG_RAY:.3g} and {long:.3g}; and {mismatch.evidence}"
-    promised = round_number(PROMISE_TIMES * level)
-    usual = float(np.sqrt(np.mean((near - near.mean(axis=0)) ** 2)))  # what answers to short tokens differ by
-    if promised < (usual if constant else 1):
-        advice = f"; then promise {'tolerance' if constant else 'rtol'}={promised:g} to go on"
-    else:
-        advice = ""  # answers that are all error
-    what = "the box is not a single attention head, or its answers are less accurate than promised"
-    evidence = Evidence(STRAIGHT_RAYS, mismatch.evidence.query, "expected second differences of 0", f"{off} {at}")
-    return TargetMismatch(f"{what}{advice}", evidence, mismatch.best)
-
-
-def read_roughness(
-    oracle: Oracle, rays: np.ndarray, spacing: float, ends: np.ndarray | None = None
-) -> tuple[np.ndarray, float]:
-    """The answers at the ends of rays, and the noise that would explain the second differences next to them."""
-    ends = oracle(rays[:, None]) if ends is None else ends
-    near, further = (oracle((1 - steps * spacing) * rays[:, None]) for steps in (1, 2))
-    return ends, float(np.sqrt(np.mean((ends - 2 * near + further) ** 2) / 6))
-
-
-def round_number(x: float) -> float:
-    """The next 1, 2 or 5 times a power of ten."""
-    power = 10.0 ** np.floor(np.log10(x))
-    return float(next(power * digit for digit in (1, 2, 5, 10) if power * digit >= x * (1 - 1e-9)))

@@ -46,7 +46,13 @@ class LearnedBlock(Attending):
             "none": "there is no residual connection, and value maps are known up to one invertible map",
             "unknown": "value maps are known up to one invertible map, since nothing is assumed of the residual map",
         }[model.residual_map]
-        norms = "".join(f", behind them {'LayerNorm' if n.kind == 'layer' else 'RMSNorm'}" for n in model.norms)
+        places = {"before": "in front of", "behind": "behind"}
+        kinds = {"layer": "LayerNorm", "rms": "RMSNorm"}
+        norms = "".join(f", {places[norm.place]} them {kinds[norm.kind]}" for norm in model.norms)
+        if model.rotary is not None:
+            norms += f", rotary positions of {len(model.rotary.frequencies[0])} frequencies"
+        norms += ", scores that fall with the distance" * (model.slopes is not None)
+        norms += ", an unembedding" * (model.unembedding is not None)
         free = f", {self.free} free direction{'s' * (self.free != 1)}" * bool(self.free)
         ranks = ", ".join(str(rank) for rank in dict.fromkeys(self.rank))
         count = "one head" if len(self.rank) == 1 else f"{len(self.rank)} heads"

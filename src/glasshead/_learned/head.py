@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .._limits import BITS
 from .._models import Attention
 from .._oracles import Oracle
+from .._plan import BITS
 from .learned import MEASURED, Predicting, free_parameters, gaussian_like, head_length, typical_score_error
 
 STRICT_POWER = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off

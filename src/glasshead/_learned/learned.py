@@ -114,7 +114,7 @@ class Learned:
         return []
 
     def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:
-        """For each W that no bound speaks for, the model with that one off by a share."""
+        """For each head that no bound speaks for, the model with its W off by a share; its key bias, if W is 0."""
         return []
 
     @property
@@ -230,10 +230,11 @@ class Attending(Learned):
 
     def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:
         def with_one_off(one: Any) -> Any:
-            moved = [h.W + gaussian_like(h.W, share * h.W_norm * (h is one), rng) for h in self.model.heads]
-            return self.model.with_scores(*((W, h.key_bias) for W, h in zip(moved, self.model.heads, strict=True)))
+            of_bias = share * float(np.linalg.norm(one.key_bias)) * (one.W_norm == 0)
+            off = [(share * h.W_norm, of_bias) if h is one else (0.0, 0.0) for h in self.model.heads]
+            return self.with_scores_off(off, rng)
 
-        return [with_one_off(head) for head in self.model.heads if head.W_norm > 0]
+        return [with_one_off(head) for head in self.model.heads if head.W_norm > 0 or head.has_key_bias]
 
     @property
     def flat(self) -> Any:

@@ -1,9 +1,8 @@
 """How each family is learned: one file or folder per family, all on meters and schemes.
 
-`attention` is one head from value answers: `key_bias` and `frames` are its steps, `origin` measures again beside a
-large key bias, `noise` and `passes` average answers that are noisier than promised. `signs` is one head from yes and
-no, `transformer` one in front of a ReLU network, `any_network` one in front of anything, `heads` several heads,
-`block` several heads in front of anything (`rank_drop` is shared by the two).
+`attention` is one head from value answers: `frames` finds the tokens to read it with, `noise` and `passes` average
+answers that are noisier than promised. `signs` is one head from yes and no, `transformer` one in front of a ReLU
+network, `any_network` one in front of anything, `heads` several heads, `block` several heads in front of anything.
 """
 
 from .any_network import learn_any_network

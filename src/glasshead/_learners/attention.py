@@ -14,7 +14,8 @@ import numpy as np
 from .._checks import Unpromised, check_head_laws, find_promise
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from .._learned import LearnedHead
-from .._meters import ValueMeter, Values, cone, outputs_error
+from .._linalg import cone
+from .._meters import ValueMeter, Values, outputs_error
 from .._oracles import Opening, Oracle, Translated, read_opening, read_rows
 from .._schemes import Measured, full, read_W
 from .frames import KEY_BIAS_LOGIT, find_frames, read_key_bias
@@ -108,8 +109,10 @@ def read_v(oracle: Oracle, opening: Opening) -> tuple[Values, np.ndarray]:
     if np.abs(v).max() <= noise:
         raise NotIdentifiable(why_silent(oracle, step, noise))
     readout = None if v.ndim == 1 else np.linalg.svd(v, full_matrices=False)[2][0]
-    scalar = (v, zero) if readout is None else (v @ readout, zero @ readout)
-    values = Values(scalar[0], float(scalar[1]), step, readout)
+    if readout is None:
+        values = Values(v, float(zero), step)
+    else:
+        values = Values(v @ readout, float(zero @ readout), step, readout, outputs=(v, zero))
     return values if oracle.exact else read_along_itself(oracle, values), v
 
 
@@ -152,7 +155,7 @@ def read_from_null_origin(meter: ValueMeter, first: Measured, rng: np.random.Gen
     far, reach = float(np.linalg.norm(origin)), meter.oracle.reach
     if far > reach / 2:
         return meter, first
-    ground = abs(values.bias) + far * v_norm
+    ground = values.backdrop + far * values.length
     clutter = float(np.linalg.norm(meter.key_bias) + np.linalg.norm(W) * far)
     unsure = far * float(np.sqrt(meter.oracle.dim)) * values.entry_error(meter.oracle)
     bias = values.bias + float(origin @ values.v)

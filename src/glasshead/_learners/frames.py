@@ -14,22 +14,19 @@ import numpy as np
 from scipy.optimize import brentq
 
 from .._checks import MIXTURE_KEYS, check_mixture, mix_third_key
+from .._linalg import Frame, cone, orthonormal_frame, squeezed
 from .._meters import (
     FINE_PILOTS,
     TARGET_LOGIT,
     AlwaysSaturated,
-    Frame,
     Interval,
     Pilot,
     Scores,
     ValueMeter,
     Values,
-    cone,
     find_logit_scale,
     largest_product,
     lever,
-    orthonormal_frame,
-    squeezed,
 )
 from .._oracles import Oracle
 

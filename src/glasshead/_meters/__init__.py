@@ -1,13 +1,12 @@
 """How an answer becomes a score. A scheme asks a meter for scores `a^T W b`; each kind of box has a meter of its own.
 
-`meter`: what a meter is, scores and their errors. `frame`: directions to probe with. `reading`: v, bias and logits from
-answers, and the scale at which they are read best. `value`: real numbers. `sign`: yes and no, by `bisection` on
-either side of the plane where answers change. `isolated_head`: one head of several, `head_sum` all of them. `vector`:
-many numbers per answer. `matching`: a head in front of an unknown network.
+`meter`: what a meter is, scores and their errors, and the scale at which they are read best. `reading`: v and bias from
+answers to one token, logits from answers to two. `value`: real numbers, with `shared_errors` where they are promised.
+`sign`: yes and no, by `bisection` on either side of the plane where answers change. `isolated_head`: one head of
+several, `head_sum` all of them. `vector`: many numbers per answer. `matching`: a head in front of a network.
 """
 
 from .bisection import Halfspace, Unbounded, find_exponents, find_intervals, logit_range, read_outweighs, value_rounding
-from .frame import NO_FRAME, Frame, cone, orthonormal_frame, squeezed
 from .head_sum import SAFETY, HeadValues, SumOfHeads, ValueSpace, read_head_sum, value_space
 from .isolated_head import SATURATED, IsolatedHead, isolated_meter
 from .matching import (
@@ -24,17 +23,19 @@ from .matching import (
     read_references,
     slope_step,
 )
-from .meter import Errors, Meter, Scores, one_after_the_other, side_by_side
-from .reading import (
+from .meter import (
     FINE_PILOTS,
     TARGET_LOGIT,
     AlwaysSaturated,
-    Interval,
+    Errors,
+    Meter,
     Pilot,
-    Values,
+    Scores,
     find_logit_scale,
-    outputs_error,
+    one_after_the_other,
+    side_by_side,
 )
+from .reading import Interval, Values, outputs_error
 from .sign import CLEAR_VALUE, RANGE_RMS, KeyBias, Probes, SignMeter
 from .value import RATIO, ValueMeter, largest_product, lever
 from .vector import Readout, VectorMeter, reader, seen_outputs

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._linalg import key_pairs
 from .._oracles import Oracle
 from .._types import Float
-from .frame import key_pairs
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ from typing import NoReturn
 import numpy as np
 
 from .._errors import Evidence
-from .._linalg import random_rotation
+from .._linalg import Frame, cone, random_rotation
 from .._oracles import Oracle
 from .._types import Float
-from .frame import Frame, cone
 from .head_sum import SAFETY, SumOfHeads, ValueSpace
 from .meter import Meter, Scores, likely_sum, tuning
 from .reading import Interval, logit, read_logits

@@ -1,4 +1,5 @@
-"""What a meter is, and what it hands to a scheme: scores, and how far they may be off, one by one and together."""
+"""What a meter is, and what it hands to a scheme: scores, and how far they may be off, one by one and together; and the
+scale that it reads at: how long tokens are for logits of about 1, which are read best."""
 
 from __future__ import annotations
 
@@ -8,13 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit
 
-from .._linalg import spectral_norm
+from .._linalg import Frame, inside_frame, key_pairs
 from .._oracles import Oracle
 from .._types import Float
-from .frame import Frame, inside_frame, key_pairs
-from .reading import TARGET_LOGIT, Values
+from .reading import Interval, beyond, stands_out
 
 
 @dataclass(frozen=True)
@@ -49,77 +48,15 @@ def each_its_own(width: Float[np.ndarray, "m n"]) -> Errors:
 
 def side_by_side(parts: list[Errors]) -> Errors:
     """Of the same columns, seen by different keys."""
-    own = np.sqrt(np.sum([part.own**2 for part in parts], axis=0))
-    shared = np.concatenate([part.shared for part in parts], axis=2)
-    return Errors(own, shared, np.concatenate([part.across for part in parts]))
+    own, shared = np.sqrt(np.sum([part.own**2 for part in parts], axis=0)), [part.shared for part in parts]
+    return Errors(own, np.concatenate(shared, axis=2), np.concatenate([part.across for part in parts]))
 
 
 def one_after_the_other(parts: list[Errors]) -> Errors:
     """Of different columns, seen by the same keys."""
-    own = np.concatenate([part.own for part in parts])
-    shared = np.concatenate([part.shared for part in parts], axis=1)
-    return Errors(own, shared, np.sqrt(np.sum([part.across**2 for part in parts], axis=0)))
-
-
-@dataclass(frozen=True)
-class Readings:
-    """Logits of query tokens and key tokens, each known within `width`, as read with keys shortened to `shrunk`."""
-
-    q: Float[np.ndarray, "m d"]
-    keys: Float[np.ndarray, "n d"]
-    logits: Float[np.ndarray, "m n"]
-    width: Float[np.ndarray, "m n"]
-    shrunk: Float[np.ndarray, "m n"]
-
-
-def split_errors(
-    oracle: Oracle, values: Values, readings: Readings, alone: np.ndarray, of_signal: np.ndarray, of_swing: np.ndarray
-) -> Errors:
-    """Errors that many scores share, counted once: those of the bias and of v.
-
-    Every logit is read against the same bias and the same v, so an adversary who spoils those spoils all logits in one
-    way, not each in its own. To first order, with `signal = sigma(s) swing` and `rest = swing - signal`, one is off by
-
-        (e - e_0 - q.dv) (1/signal + 1/rest) - key.dv / rest,
-
-    where e is the error of its own answer, e_0 that of the bias and dv that of v. The entries of v were read one by
-    one, and v once more along its own direction u, all against the same bias:
-
-        step dv = P e_v + u e_1 - e_0 (P 1 + u),    P projecting across u.
-
-    `alone` bounds what an answer itself adds to its signal, `of_signal` and `of_swing` all of their errors with nothing
-    shared; where these say less than the width, that one counts.
-    """
-    q, keys, shrunk = readings.q, readings.keys, readings.shrunk
-    swing, direction = shrunk * (keys @ values.v), values.v / np.linalg.norm(values.v)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        signal, rest = swing * expit(readings.logits * shrunk), swing * expit(-readings.logits * shrunk)
-        both = (1 / signal + 1 / rest) / shrunk
-        per_unit = np.linalg.norm(q, axis=1)[:, None] * np.abs(both) + np.linalg.norm(keys, axis=1) / np.abs(rest)
-        first = alone * np.abs(both) + values.rounding(oracle) * per_unit
-        second = remainder(signal, of_signal) + remainder(rest, of_signal + of_swing)
-        single = first + second / shrunk
-        plain = single < readings.width
-        both, per_rest = np.where(plain, both, 0.0), np.where(plain, 1 / rest, 0.0)
-    single = np.where(plain, single, readings.width)
-
-    def moved(error: np.ndarray) -> np.ndarray:
-        """What an error of v does to the logits."""
-        return -(q @ error)[:, None] * both - (keys @ error) * per_rest
-
-    of_bias, along = values.bias_error(oracle), values.along_error(oracle) / values.step
-    shared = np.stack([of_bias * (moved(values.per_bias) - both), along * moved(direction)])
-    elsewhere = values.across_error(oracle) / values.step
-    q, keys = (tokens - np.outer(tokens @ direction, direction) for tokens in (q, keys))
-    own = np.linalg.norm(single, axis=1) + elsewhere * np.linalg.norm(q, axis=1) * np.linalg.norm(both, axis=1)
-    return Errors(own, shared, elsewhere * spectral_norm(keys) * np.linalg.norm(per_rest, axis=0))
-
-
-def remainder(part: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """What the logarithm of `part` may move beyond first order."""
-    least = np.abs(part) - error
-    with np.errstate(divide="ignore"):
-        return np.where(least > 0, error**2 / (2 * np.square(least)), np.inf)
+    own, shared = np.concatenate([part.own for part in parts]), [part.shared for part in parts]
+    across = np.sqrt(np.sum([part.across**2 for part in parts], axis=0))
+    return Errors(own, np.concatenate(shared, axis=1), across)
 
 
 @dataclass(frozen=True)
@@ -143,8 +80,7 @@ class Scores:
 
     def __getitem__(self, columns: slice) -> Scores:
         joint = self.joint
-        if joint is not None:
-            joint = replace(joint, own=joint.own[columns], shared=joint.shared[:, columns])
+        joint = joint and replace(joint, own=joint.own[columns], shared=joint.shared[:, columns])
         return replace(self, t=self.t[columns], lo=self.lo[columns], hi=self.hi[columns], joint=joint)
 
     @property
@@ -233,3 +169,82 @@ class Meter(ABC):
         if self.axis is None:
             return Frame(np.ascontiguousarray(Q.T), Q, 1.0)
         return inside_frame(self.axis, Q, rng, exact)
+
+
+TARGET_LOGIT = 1.0
+
+COARSE_PILOTS = 2  # pilot scores per step while the order of magnitude is unknown
+
+FINE_PILOTS = 4  # pilot scores once it is known; the first columns then settle it
+
+SHORTEST_SCALE = 2.0**-200  # of the first scale tried: no head saturates at tokens that short
+
+SCALE_STEPS = 64
+
+Pilot = Callable[[float, int], Interval]
+
+
+class AlwaysSaturated(Exception):
+    """The scores do not get smaller however small the scale: whatever this is, its weights are no softmax."""
+
+
+def find_logit_scale(
+    read_pilot: Pilot,
+    start: float,
+    cap: float,
+    roundoff: float,
+    saturated: float,
+    target: float = TARGET_LOGIT,
+    pilots: int = FINE_PILOTS,
+) -> float:
+    """The scale c <= cap at which the logits `read_pilot(c, count)` have rms `target`.
+
+    Where nothing shows at any scale that is the scale which bounds the scores best; where scores go from invisible to
+    saturated at once, because the answers say too little, the one between the two.
+    """
+    scale, looks = find_coarse_scale(read_pilot, min(start, cap), cap, roundoff**-0.3, saturated, target)
+    for _ in range(SCALE_STEPS):
+        interval = read_pilot(scale, min(pilots, FINE_PILOTS))
+        size = np.minimum(np.abs(interval[0]).ravel(), saturated)
+        if np.mean(size**2) >= (saturated / 2) ** 2:
+            scale /= saturated
+            continue
+        if pilots > FINE_PILOTS:
+            size = np.append(size, np.minimum(np.abs(read_pilot(scale, pilots - FINE_PILOTS)[0]), saturated))
+        rms = float(np.sqrt(np.mean(np.append(size / scale, looks) ** 2)))  # per unit of scale
+        return min(cap, target / rms) if np.any(stands_out(interval)) else scale
+    return scale
+
+
+def find_coarse_scale(
+    read_pilot: Pilot, scale: float, cap: float, stride: float, saturated: float, target: float
+) -> tuple[float, np.ndarray]:
+    """Strides up or down, well inside the range that a sigmoid shows at once, then halving between too much and too
+    little. Also returns the scores that showed, per unit of scale."""
+    shortest, too_small, too_large = SHORTEST_SCALE * scale, 0.0, np.inf
+    best, best_scale = np.inf, scale
+    for _ in range(SCALE_STEPS):
+        interval = read_pilot(scale, COARSE_PILOTS)
+        unsure = float((interval[2] - interval[1]).max()) / scale
+        if unsure < best:
+            best, best_scale = unsure, scale
+        if np.any(beyond(interval, saturated)):
+            too_large = min(too_large, scale)
+        elif np.any(stands_out(interval)):
+            size = np.abs(interval[0]).ravel()
+            return min(cap, scale * target / float(size.max())), size / scale
+        elif scale >= cap:
+            return best_scale, np.empty(0)
+        else:
+            too_small = max(too_small, scale)
+        if too_large < 4 * too_small:
+            break
+        if too_small == 0:
+            scale = too_large / stride
+        elif too_large == np.inf:
+            scale = min(cap, too_small * stride)
+        else:
+            scale = float(np.sqrt(too_small * too_large))
+        if scale < shortest:
+            raise AlwaysSaturated
+    return scale, np.empty(0)

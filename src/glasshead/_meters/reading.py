@@ -1,14 +1,15 @@
-"""How an answer is read: v and bias from one token, a logit from two, and how long the tokens should be.
+"""How an answer is read: v and bias from one token, a logit from two.
 
 One token alone is answered by `f([x]) = x . v + bias`. Of two, `[k + q ; q]`, the attention weight of the first is
 `sigma(s)` with `s = k . (W q + key_bias)`, and the answer `f([q]) + sigma(s) k.v`: with v known that is an equation for
-the logit s. It is read best where it is about 1, which is a matter of how long the tokens are.
+the logit s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NoReturn
 
 import numpy as np
@@ -19,19 +20,51 @@ from .._types import Float
 
 @dataclass(frozen=True)
 class Values:
-    """`v` and `bias` as read with tokens of length `step`; `readout` turns k outputs into the one that is measured."""
+    """`v` and `bias` as read with tokens of length `step`.
+
+    Of k outputs `readout` makes the one that is measured, and `outputs` has v and the bias of each: what cancels in the
+    one was answered, and is off, by as much as it was before.
+    """
 
     v: np.ndarray
     bias: float
     step: float
     readout: np.ndarray | None = None
+    outputs: tuple[Float[np.ndarray, "d k"], Float[np.ndarray, " k"]] | None = None
     ground: float = 0.0  # the largest term that cancels inside the box, where that is more than the bias,
     unsure: float = 0.0  # and by how much the bias may be off for being one at another origin
     along: bool = False  # whether v was read once more along its own direction
 
+    @cached_property
+    def _each(self) -> tuple[Float[np.ndarray, "d k"], Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+        """v and the bias of every output, and how much of an error there reaches the one that is measured."""
+        if self.readout is None or self.outputs is None:
+            return self.v[:, None], np.full(1, self.bias), np.ones(1)
+        return *self.outputs, np.abs(self.readout)
+
     @property
     def backdrop(self) -> float:
-        return max(abs(self.bias), self.ground)
+        """The largest term that is there without a token: rounding and promises are relative to it."""
+        _, bias, weights = self._each
+        return max(float(np.abs(bias) @ weights), self.ground)
+
+    @property
+    def entries(self) -> Float[np.ndarray, " d"]:
+        """How large the part of an answer may be that an entry of a token adds, outputs taken one by one."""
+        v, _, weights = self._each
+        return np.abs(v) @ weights
+
+    @property
+    def length(self) -> float:
+        """How large an answer to a token of length 1 may be, outputs taken one by one and the bias left aside."""
+        v, _, weights = self._each
+        return float(np.linalg.norm(v, axis=0) @ weights)
+
+    def sizes(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "n d"], weight: np.ndarray) -> np.ndarray:
+        """How large answers to `[k + q ; q]` are, the first token attended to with that `weight (m, n)`."""
+        v, bias, weights = self._each
+        parts = zip((bias + q @ v).T, (keys @ v).T, weights, strict=True)
+        return sum(share * np.abs(at[:, None] + weight * full) for at, full, share in parts)  # type: ignore[return-value]
 
     def of(self, answers: np.ndarray) -> np.ndarray:
         return answers if self.readout is None else answers @ self.readout
@@ -50,7 +83,7 @@ class Values:
 
     def entry_error(self, oracle: Oracle) -> float:
         """The largest error of an entry of v; that of all of v is at most `sqrt(d)` times as large."""
-        largest, d = float(np.abs(self.v).max()), len(self.v)
+        largest, d = float(self.entries.max()), len(self.v)
         each = float(self.promise(oracle, largest * self.step + self.backdrop))
         entry = (
             each + self.bias_error(oracle) + one_row_rounding(oracle, largest, self.backdrop, self.step)
@@ -64,11 +97,13 @@ class Values:
 
     def along_error(self, oracle: Oracle) -> float:
         """`step` times the error of v along itself, that of the bias and rounding left aside,"""
-        return float(self.promise(oracle, float(np.linalg.norm(self.v)) * self.step + self.backdrop))
+        v, _, weights = self._each
+        direction = self.v / np.linalg.norm(self.v)
+        return float(self.promise(oracle, float(np.abs(direction @ v) @ weights) * self.step + self.backdrop))
 
     def across_error(self, oracle: Oracle) -> float:
         """and of all of it across."""
-        return float(np.linalg.norm(self.promise(oracle, np.abs(self.v) * self.step + self.backdrop)))
+        return float(np.linalg.norm(self.promise(oracle, self.entries * self.step + self.backdrop)))
 
     @property
     def per_bias(self) -> np.ndarray:
@@ -78,8 +113,8 @@ class Values:
 
     def rounding(self, oracle: Oracle) -> float:
         """A bound on what rounding does to v."""
-        v_norm = float(np.linalg.norm(self.v))
-        return float(np.sqrt(len(self.v) + 1) * one_row_rounding(oracle, v_norm, self.backdrop, self.step) / self.step)
+        each = one_row_rounding(oracle, self.length, self.backdrop, self.step)
+        return float(np.sqrt(len(self.v) + 1) * each / self.step)
 
 
 def one_row_rounding(oracle: Oracle, largest: float, backdrop: float, step: float) -> float:
@@ -173,78 +208,3 @@ def read_logits(
         still = beyond(reading, saturated)[:, 0]
         row, col, shrink, seen = row[still], col[still], shrink[still], reading[0][still, 0]
     return refuse(q[row[0]], keys[row[0], col[0]])
-
-
-TARGET_LOGIT = 1.0
-COARSE_PILOTS = 2  # pilot scores per step while the order of magnitude is unknown
-FINE_PILOTS = 4  # pilot scores once it is known; the first columns then settle it
-SHORTEST_SCALE = 2.0**-200  # of the first scale tried: no head saturates at tokens that short
-SCALE_STEPS = 64
-
-Pilot = Callable[[float, int], Interval]
-
-
-class AlwaysSaturated(Exception):
-    """The scores do not get smaller however small the scale: whatever this is, its weights are no softmax."""
-
-
-def find_logit_scale(
-    read_pilot: Pilot,
-    start: float,
-    cap: float,
-    roundoff: float,
-    saturated: float,
-    target: float = TARGET_LOGIT,
-    pilots: int = FINE_PILOTS,
-) -> float:
-    """The scale c <= cap at which the logits `read_pilot(c, count)` have rms `target`.
-
-    Where nothing shows at any scale that is the scale which bounds the scores best; where scores go from invisible to
-    saturated at once, because the answers say too little, the one between the two.
-    """
-    scale, looks = find_coarse_scale(read_pilot, min(start, cap), cap, roundoff**-0.3, saturated, target)
-    for _ in range(SCALE_STEPS):
-        interval = read_pilot(scale, min(pilots, FINE_PILOTS))
-        size = np.minimum(np.abs(interval[0]).ravel(), saturated)
-        if np.mean(size**2) >= (saturated / 2) ** 2:
-            scale /= saturated
-            continue
-        if pilots > FINE_PILOTS:
-            size = np.append(size, np.minimum(np.abs(read_pilot(scale, pilots - FINE_PILOTS)[0]), saturated))
-        rms = float(np.sqrt(np.mean(np.append(size / scale, looks) ** 2)))  # per unit of scale
-        return min(cap, target / rms) if np.any(stands_out(interval)) else scale
-    return scale
-
-
-def find_coarse_scale(
-    read_pilot: Pilot, scale: float, cap: float, stride: float, saturated: float, target: float
-) -> tuple[float, np.ndarray]:
-    """Strides up or down, well inside the range that a sigmoid shows at once, then halving between too much and too
-    little. Also returns the scores that showed, per unit of scale."""
-    shortest, too_small, too_large = SHORTEST_SCALE * scale, 0.0, np.inf
-    best, best_scale = np.inf, scale
-    for _ in range(SCALE_STEPS):
-        interval = read_pilot(scale, COARSE_PILOTS)
-        unsure = float((interval[2] - interval[1]).max()) / scale
-        if unsure < best:
-            best, best_scale = unsure, scale
-        if np.any(beyond(interval, saturated)):
-            too_large = min(too_large, scale)
-        elif np.any(stands_out(interval)):
-            size = np.abs(interval[0]).ravel()
-            return min(cap, scale * target / float(size.max())), size / scale
-        elif scale >= cap:
-            return best_scale, np.empty(0)
-        else:
-            too_small = max(too_small, scale)
-        if too_large < 4 * too_small:
-            break
-        if too_small == 0:
-            scale = too_large / stride
-        elif too_large == np.inf:
-            scale = min(cap, too_small * stride)
-        else:
-            scale = float(np.sqrt(too_small * too_large))
-        if scale < shortest:
-            raise AlwaysSaturated
-    return scale, np.empty(0)

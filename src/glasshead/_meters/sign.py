@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._errors import Evidence, TargetMismatch
+from .._linalg import NO_FRAME, Frame
 from .._oracles import Oracle
 from .._types import Float
 from .bisection import (
@@ -27,7 +28,6 @@ from .bisection import (
     read_outweighs,
     sums,
 )
-from .frame import NO_FRAME, Frame
 from .meter import GROWTH, Block, Meter, Scores
 
 BLUR = 2.0**-6  # of what an answer may be uncertain by at worst: bisecting further than that is not worth it

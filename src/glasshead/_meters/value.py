@@ -14,11 +14,12 @@ import numpy as np
 from scipy.special import expit
 
 from .._errors import SHORTER_KEY, WEIGHT_RANGE, Evidence, TargetMismatch
+from .._linalg import NO_FRAME, Frame
 from .._oracles import HEADROOM, Oracle
 from .._types import Float
-from .frame import NO_FRAME, Frame
-from .meter import Errors, Meter, Readings, Scores, likely_sum, one_after_the_other, split_errors, tuning
+from .meter import Errors, Meter, Scores, likely_sum, one_after_the_other, tuning
 from .reading import Interval, Values, logit, read_logits
+from .shared_errors import Readings, split_errors
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 
@@ -28,7 +29,7 @@ RATIO = 2.0**12  # rho / kappa where nothing asks for more: kappa b.v is then no
 def lever(product: float, oracle: Oracle, values: Values) -> tuple[float, float]:
     """`rho, kappa` with the given product, `rho + kappa` within reach, `rho` as long as bias and tolerance ask for."""
     v_norm = float(np.linalg.norm(values.v))
-    wanted = HEADROOM * abs(values.bias) / v_norm
+    wanted = HEADROOM * values.backdrop / v_norm
     if values.promise(oracle, 0.0) > 0:
         wanted = np.inf
     rho = max(np.sqrt(product * RATIO), wanted, oracle.shortest)
@@ -125,9 +126,8 @@ class ValueMeter(Meter):
     def errors(self, q: np.ndarray, keys: np.ndarray, logits: Interval, shrunk: np.ndarray) -> Errors:
         """How far logits read with these query tokens, and key tokens as long as `shrunk` says, are off together."""
         s, lo, hi = logits
-        swing = shrunk * (keys @ self.values.v)
         norms = np.linalg.norm(q, axis=1)[:, None], shrunk * np.linalg.norm(keys, axis=1)
-        size = np.abs(self.values.bias + (q @ self.values.v)[:, None] + swing * expit(s * shrunk))
+        size = self.values.sizes(q, keys, shrunk * expit(s * shrunk))
         readings = Readings(q, keys, s, np.maximum(hi - s, s - lo), shrunk)
         return split_errors(self.oracle, self.values, readings, self._alone(size, *norms), *self._errors(size, *norms))
 
@@ -167,14 +167,14 @@ class ValueMeter(Meter):
     def _errors(self, size, q_norm, key_norm) -> tuple[np.ndarray, np.ndarray]:
         """How far the signal and its full swing may be off: the promise, rounding, and the errors of v and bias."""
         values, u, d = self.values, self.oracle.roundoff, self.oracle.dim
-        v_norm, of_v = np.linalg.norm(values.v), np.sqrt(d) * values.entry_error(self.oracle)
+        of_v = np.sqrt(d) * values.entry_error(self.oracle)
         answer = self._alone(size, q_norm, key_norm) + values.bias_error(self.oracle) + q_norm * of_v
-        return answer, key_norm * (of_v + u * (d + 2) * v_norm)
+        return answer, key_norm * (of_v + u * (d + 2) * values.length)
 
     def _alone(self, size, q_norm, key_norm) -> np.ndarray:
         """What of the signal's error comes with an answer of that size alone."""
         values, u, d = self.values, self.oracle.roundoff, self.oracle.dim
-        rounding = u * ((d + 8) * (key_norm + 2 * q_norm) * np.linalg.norm(values.v) + 4 * values.backdrop)
+        rounding = u * ((d + 8) * (key_norm + 2 * q_norm) * values.length + 4 * values.backdrop)
         return values.promise(self.oracle, size) + rounding
 
     def _refuse(self, impossible, alpha, X) -> NoReturn:

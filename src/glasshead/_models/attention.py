@@ -113,8 +113,7 @@ class Head:
 
         `rank=None` keeps every singular value above the rounding level; a smaller rank gives the nearest such head.
         """
-        if rank is not None:
-            check_rank(rank, self.dim)
+        check_rank(rank, self.dim)
         U, s, Vt = np.linalg.svd(self.W) if self._factors is None else factored_svd(*self._factors)
         keep = min(len(s), rank or max(1, numerical_rank(s, self.dim)))
         root = np.sqrt(s[:keep])
@@ -161,8 +160,7 @@ def random_scores(dim: int, rank: int | None, rng: np.random.Generator) -> dict[
 def check_size(dim: int, rank: int | None) -> None:
     if dim < 1:
         raise ValueError(f"expected dim >= 1, got {dim}")
-    if rank is not None:
-        check_rank(rank, dim)
+    check_rank(rank, dim)
 
 
 class Attention(Head, Exported):

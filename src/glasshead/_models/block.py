@@ -2,7 +2,8 @@
 
 The heads and the last token q add up to `u = q + sum_hi a_hi x_i P_h + c`, and the box answers `F(u)`. One token alone
 has `u = x S + c` with `S = I + sum_h P_h`, so every sequence is answered like the single token `x* = q + sum_hi a_hi
-(x_i - q) P_h S^-1`: to predict an answer, a block asks its box that token.
+(x_i - q) P_h S^-1`: to predict an answer, a block asks its box that token. With a norm n in front of the heads that
+token is a solution of `x + n(x) sum_h P_h = q + sum_hi a_hi n_i P_h`, and there always is one.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import erf  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+from scipy.special import (  # pyright: ignore[reportMissingTypeStubs]
+    erf,  # pyright: ignore[reportUnknownVariableType]
+    softmax,  # pyright: ignore[reportUnknownVariableType]
+)
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .attention import Attention, Scoring
 from .export import Exported, Scored
-from .front_head import Norm
 from .multi_head import MultiHead
+from .norm import Norm, token_before
+from .rotary import Rotary
 
 RESIDUAL_MAPS = ("assumed identity", "none", "unknown")
 
@@ -42,6 +47,12 @@ class Block(Exported):
     identified), "none" (there is no such connection) or "unknown"; in the last two cases the value maps are known up to
     one invertible map, and are those that single tokens see. `norms` are normalisations that were recognised, and
     `free (f, d)` the directions of u that no answer sees: value maps are what is left of them without these.
+
+    With a norm before the heads these are for normalised tokens, without gains and shifts: these are part of W, key
+    biases and value maps. With `rotary` positions `heads[h].W` is `rotary.W(h, 0)`; `slopes (H,)` are added to scores
+    for each place that a token is before the last one (ALiBi has negative ones). `unembedding (d, k)` is what answers
+    show of the residual connection in the end, where that is not the residual connection itself. In a `parallel` block
+    the network stands beside the heads: a sequence is answered like its last token, moved by what the heads add.
     """
 
     family = "block"
@@ -52,7 +63,10 @@ class Block(Exported):
         *,
         residual_map: str = "assumed identity",
         norms: Sequence[Norm] = (),
-        rotary: None = None,
+        rotary: Rotary | None = None,
+        slopes: ArrayLike | None = None,
+        unembedding: ArrayLike | None = None,
+        parallel: bool = False,
         free: ArrayLike | None = None,
         behind: Any = None,
     ) -> None:
@@ -64,7 +78,14 @@ class Block(Exported):
         if behind is not None and not callable(behind):
             raise TypeError(f"expected behind to be a callable that asks the box, got {type(behind).__name__}")
         self.residual_map, self.norms, self.behind, self.asked = residual_map, tuple(norms), behind, 0
-        self.rotary = rotary  # positions that turn queries and keys: none yet
+        count = len(self._sum.heads)
+        if rotary is not None and len(rotary.heads) != count:
+            raise ValueError(f"expected rotary positions of {count} heads, got {len(rotary.heads)}")
+        self.rotary, self.slopes = rotary, None if slopes is None else as_real(slopes, "slopes")
+        shape = (count,) if self.slopes is None else self.slopes.shape
+        check_shape(shape == (count,), f"slopes of shape ({count},)", shape)
+        self.parallel = parallel
+        self.unembedding = None if unembedding is None else as_real(unembedding, "unembedding")
         self.free: np.ndarray = np.zeros((0, d)) if free is None else as_real(free, "free")
         check_shape(self.free.ndim == 2 and self.free.shape[1] == d, f"free directions (f, {d})", self.free.shape)
 
@@ -95,13 +116,52 @@ class Block(Exported):
     def has_key_bias(self) -> bool:
         return self._sum.has_key_bias
 
+    @property
+    def front(self) -> Norm | None:
+        """The norm before the heads, if there is one."""
+        return next((norm for norm in self.norms if norm.place == "before"), None)
+
+    @property
+    def W_QK(self) -> Float[np.ndarray, "H d d"]:
+        """`W^T` of each head: query times key, in the order that interpretability has."""
+        return np.stack([np.asarray(head.W).T for head in self.heads])
+
+    @property
+    def W_OV(self) -> Float[np.ndarray, "H d d"]:
+        """The value-output map of each head."""
+        return np.asarray(self._sum.v)
+
+    def scores(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b H n"]:
+        """Of every token for the last one, as heads see tokens: normalised, if there is a norm before."""
+        if self.rotary is not None:
+            scores = self.rotary.scores(tokens)
+        else:
+            keys = np.stack([tokens[:, -1] @ np.asarray(h.W).T + h.key_bias for h in self.heads], axis=1)
+            scores = np.einsum("bnd,bhd->bhn", tokens, keys)
+        if self.slopes is not None:
+            scores = scores + self.slopes[:, None] * np.arange(tokens.shape[1])[::-1]
+        return scores
+
+    def attended(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b d"]:
+        """What all heads add to the last token, of tokens as heads see them."""
+        if self.rotary is None and self.slopes is None:
+            return np.asarray(self._sum(tokens))
+        weights = np.asarray(softmax(self.scores(tokens), axis=-1))
+        return np.einsum("bhn,bnd,hde->be", weights, tokens, self._sum.v, optimize=True)
+
     def single_token(self, X: ArrayLike) -> np.ndarray:
-        """The token that is answered like the sequence X `(N, d)`, or one for each of a batch `(B, N, d)`."""
+        """The token that is answered like the sequence X `(N, d)`, or one for each of a batch `(B, N, d)`; NaN where
+        it was not found, which a norm before the heads may bring about. In a parallel block it is the last token."""
         batch, single = self.heads[0].batched(X)
-        last = batch[:, -1]
-        moved = np.asarray(self._sum(batch)) - last @ self._sum.v.sum(axis=0)
+        last, total = batch[:, -1], self._sum.v.sum(axis=0)
+        if self.parallel:
+            return last[0] if single else last
+        if self.front is not None:
+            found = token_before(self.front, total, last + self.attended(self.front(batch)))
+            return found[0] if single else found
+        moved = self.attended(batch) - last @ total
         if self.residual_map == RESIDUAL_MAPS[0]:
-            moved = np.linalg.solve((np.eye(self.dim) + self._sum.v.sum(axis=0)).T, moved.T).T
+            moved = np.linalg.solve((np.eye(self.dim) + total).T, moved.T).T
         return (last + moved)[0] if single else last + moved
 
     def __call__(self, X: ArrayLike) -> np.ndarray:
@@ -110,16 +170,32 @@ class Block(Exported):
                 "expected a block with behind=, which asks the box: what lies behind these heads is not known; "
                 "set block.behind = f"
             )
-        tokens = self.single_token(X)
-        batch = np.atleast_2d(tokens)
+        batch, one = self.heads[0].batched(X)
+        tokens = self.single_token(batch)
         self.asked += len(batch)
-        answers: np.ndarray = np.asarray(self.behind(batch[:, None]))
-        return answers if tokens.ndim == 2 else answers[0]
+        answers: np.ndarray = np.asarray(self.behind(tokens[:, None]))
+        answers = answers + self.moved(batch) if self.parallel else answers
+        return answers[0] if one else answers
+
+    def moved(self, X: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b k"]:
+        """What the tokens before the last one add to the residual connection, in units of answers."""
+        tokens = X if self.front is None else self.front(X)
+        added = self.attended(tokens) - self.attended(tokens[:, -1:])
+        return added if self.unembedding is None else added @ self.unembedding
 
     def with_scores(self, *scoring: Scoring) -> Block:
         """This block with another W and key bias for each head, in front of the same box."""
-        heads = self._sum.with_scores(*scoring).heads
-        return Block(heads, residual_map=self.residual_map, norms=self.norms, free=self.free, behind=self.behind)
+        return Block(
+            self._sum.with_scores(*scoring).heads,
+            residual_map=self.residual_map,
+            norms=self.norms,
+            rotary=None if self.rotary is None else self.rotary.with_scores(*scoring),
+            slopes=self.slopes,
+            unembedding=self.unembedding,
+            parallel=self.parallel,
+            free=self.free,
+            behind=self.behind,
+        )
 
     def largest_term(self, X: Float[np.ndarray, "*B N d"]) -> Float[np.ndarray, "*B"]:
         """The largest number that is known to be in the answer to each sequence: that of its tokens."""
@@ -139,6 +215,9 @@ class Block(Exported):
         named = {name: tensor for name, tensor in self._sum.tensors().items() if name != "bias"}
         named |= {"free": self.free, "residual_map": np.array(float(RESIDUAL_MAPS.index(self.residual_map)))}
         named |= {f"norms.{i}.{norm.kind}.{norm.place}": np.array(norm.eps or 0.0) for i, norm in enumerate(self.norms)}
+        named |= {name: x for name in ("slopes", "unembedding") if (x := getattr(self, name)) is not None}
+        named |= {"parallel": np.array(1.0)} if self.parallel else {}
+        named |= {f"rotary.{name}": x for name, x in (self.rotary.tensors() if self.rotary else {}).items()}
         behind = self.behind.tensors() if isinstance(self.behind, Feedforward) else {}
         return named | {f"behind.{name}": tensor for name, tensor in behind.items()}
 
@@ -149,19 +228,28 @@ class Block(Exported):
         index = as_real(tensors["residual_map"], "residual_map")
         check_shape(index.shape == () and index in range(len(RESIDUAL_MAPS)), "one of the residual maps", index.shape)
         norms = [(name.split("."), float(eps)) for name, eps in sorted(tensors.items()) if name.startswith("norms.")]
-        inside = {name.removeprefix("behind."): x for name, x in tensors.items() if name.startswith("behind.")}
+        inside, turning = (
+            {name.removeprefix(part): x for name, x in tensors.items() if name.startswith(part)}
+            for part in ("behind.", "rotary.")
+        )
         return cls(
             MultiHead.from_tensors(heads | {"bias": np.zeros(dim)}).heads,
             residual_map=RESIDUAL_MAPS[int(index)],
             norms=[Norm(kind, eps or None, place) for (_, _, kind, place), eps in norms],
+            rotary=Rotary.from_tensors(turning) if turning else None,
+            slopes=tensors.get("slopes"),
+            unembedding=tensors.get("unembedding"),
+            parallel="parallel" in tensors,
             free=tensors["free"],
             behind=Feedforward(**inside) if inside else None,
         )
 
     def __repr__(self) -> str:
         norms = "".join(f", {norm.kind} norm {norm.place}" for norm in self.norms)
+        places = ", rotary positions" * (self.rotary is not None) + ", slopes" * (self.slopes is not None)
         behind = "" if self.behind is not None else ", nothing behind"
-        return f"Block(dim={self.dim}, heads={len(self.heads)}, residual_map={self.residual_map!r}{norms}{behind})"
+        heads = f"Block(dim={self.dim}, heads={len(self.heads)}, residual_map={self.residual_map!r}"
+        return f"{heads}{norms}{places}{behind})"
 
 
 def random_head(dim: int, rank: int, rng: np.random.Generator) -> Attention:

@@ -13,8 +13,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
 from .._families import FAMILIES, resolve
-from .._limits import memory
 from .._types import no_type_check
+from .._validate import memory
 from .attention import Attention
 from .block import Block
 from .front_head import FrontHead

@@ -1,4 +1,4 @@
-"""`gh.FrontHead`: a head in front of a network that stays a black box, and `gh.Norm`, which may come before the head.
+"""`gh.FrontHead`: a head in front of a network that stays a black box, with a `gh.Norm` before it if there is one.
 
 To answer a sequence it asks the box a shorter one with the same attention output: copies of one token `q + c u` before
 the last token q, with `c sigma(c s + log copies) = 1`, where u is the way from q to the output and s its score. A
@@ -8,8 +8,7 @@ normalisation of tokens has a way back: every token inside a ball is some token'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import expit  # pyright: ignore[reportMissingTypeStubs]
@@ -17,41 +16,7 @@ from scipy.special import expit  # pyright: ignore[reportMissingTypeStubs]
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .attention import Head, QueryKey, scores_from
-
-
-@dataclass(frozen=True)
-class Norm:
-    """LayerNorm (`kind="layer"`) or RMSNorm (`kind="rms"`) with the given eps, without gains and shifts, before the
-    heads or behind them; `eps=None` where it is not known, and then it is not to be called.
-
-    >>> gh.Norm("layer", 1e-5)(np.array([1.0, 3.0])).round(3).tolist()
-    [-1.0, 1.0]
-    """
-
-    kind: str
-    eps: Any = None  # a float, or None
-    place: str = "before"
-
-    kinds: ClassVar[tuple[str, ...]] = ("layer", "rms")
-    places: ClassVar[tuple[str, ...]] = ("before", "behind")
-
-    def __post_init__(self) -> None:
-        if self.kind not in self.kinds or not (self.eps is None or 0 < self.eps < np.inf):
-            raise ValueError(f"expected a kind from {self.kinds} and a finite eps > 0, got {self.kind!r}, {self.eps!r}")
-        if self.place not in self.places:
-            raise ValueError(f"expected a place from {self.places}, got {self.place!r}")
-
-    def centred(self, X: np.ndarray) -> np.ndarray:
-        return X - X.mean(axis=-1, keepdims=True) if self.kind == "layer" else X
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        centred = self.centred(X)
-        return centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + self.eps)
-
-    def token(self, Z: np.ndarray) -> np.ndarray:
-        """Tokens with `norm(token(Z)) = Z`. Any Z works that is shorter than sqrt(d), and centred for "layer"."""
-        return Z * np.sqrt(self.eps / (1 - np.mean(Z**2, axis=-1, keepdims=True)))
-
+from .norm import Norm
 
 Behind = Callable[[np.ndarray], np.ndarray]
 NORM_TENSORS = {f"{kind}_norm_eps": kind for kind in Norm.kinds}  # what a normalisation is in a file

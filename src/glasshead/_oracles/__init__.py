@@ -2,8 +2,8 @@
 
 `base`: the two base classes. `box`: oracles around a callable, and how many digits it computes with. `boundary`: where
 a query is counted, the budget, progress, answers kept, and what may leave a recovery. `views`: the box on other tokens,
-or its answers combined. `noise`: answers made better by asking again. `straightened`: a known network undone.
-`one_token`: the single token that is answered like a sequence.
+its answers combined, or made better by asking again. `straightened`: a known network undone. `one_token`: the single
+token that is answered like a sequence. `long_token`: heads alone, where a norm stands in front of them.
 """
 
 from .base import (
@@ -22,7 +22,20 @@ from .base import (
 )
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
 from .box import Answering, SignOracle, ValueOracle, as_oracle
-from .noise import CERTAIN, Averaged, Narrow, Voting
+from .long_token import LongToken, Sphere, find_long_token, find_order, find_sphere
 from .one_token import find_alike, read_slope, single
 from .straightened import FAR_OUT, LESS_FAR_OUT, Flat, Straightened
-from .views import Antisymmetric, Combined, Normalised, OneNumber, OneOutput, Scaled, Translated, Within
+from .views import (
+    CERTAIN,
+    Antisymmetric,
+    Averaged,
+    Combined,
+    Narrow,
+    Normalised,
+    OneNumber,
+    OneOutput,
+    Scaled,
+    Translated,
+    Voting,
+    Within,
+)

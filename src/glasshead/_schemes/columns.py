@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._errors import BudgetExceeded
-from .._linalg import numerical_rank
-from .._meters import Errors, Frame, Meter, Scores, one_after_the_other, side_by_side
+from .._linalg import Frame, numerical_rank
+from .._meters import Errors, Meter, Scores, one_after_the_other, side_by_side
 from .._models import Attention
 
 TUNED_AFTER = 4  # columns after which the scale is settled,

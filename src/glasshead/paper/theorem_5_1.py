@@ -8,12 +8,12 @@ import numpy as np
 
 from .. import sensing
 from .._errors import NotConverged
-from .._limits import information_limit
 from .._models import Attention
 from .._oracles import as_oracle, read_unit_rows
+from .._plan import information_limit
 from .._recovery import Recovery, recovered
 from .._types import no_type_check
-from .._validate import check_rank
+from .._validate import check_rank, whole
 from .theorem_4_1 import read_unit_scores
 
 ITERATION_LEFTOVER = 1e-5  # singular values below this part of the largest are what an iteration leaves, not rank
@@ -34,7 +34,7 @@ def theorem_5_1(oracle: Any, rank: int, measurements: int | None = None, seed: i
     """
     oracle = as_oracle(oracle)
     d, start = oracle.dim, oracle.queries
-    check_rank(rank, d)
+    check_rank(whole(rank, "rank"), d)
     least = rank * (2 * d - rank)
     m = sensing.measurements_needed(d, rank) if measurements is None else measurements
     if m < least:

@@ -27,20 +27,10 @@ SHARE_OF_REACH = 0.2  # for the length of tokens: what is asked about is at most
 SIZES = 1.0, 0.25  # of entries of tokens: those that users send, and shorter ones
 
 
-def learn_block(
-    oracle: Oracle,
-    rng: np.random.Generator,
-    rank: int | None = None,
-    accuracy: float | None = None,
-    residual_map: str | None = "identity",
+def learn_encoder(
+    oracle: Oracle, rng: np.random.Generator, rank: int | None = None, residual_map: str | None = "identity"
 ) -> LearnedBlock:
-    """All heads of a block, from answers that hold (nearly) as many numbers as a token.
-
-    `residual_map="identity"` assumes that the residual connection adds the last token as it is; with None value maps
-    come up to one invertible map.
-    """
-    if not oracle.exact:
-        raise AccuracyUnreachable("a block is read from differences of answers, which need all their digits")
+    """All heads of a block with no norm in front of them."""
     oracle.stage = "telling what it is"
     outputs = check_block_laws(oracle, rng)
     found = find_at_some_size(oracle, rng, outputs)

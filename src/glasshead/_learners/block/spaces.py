@@ -24,28 +24,30 @@ SMALLEST_BUNCH = 2  # equal eigenvalues: one alone could be any
 @dataclass(frozen=True)
 class Bunches:
     """Eigenvalues `values` of so many dimensions, one for each head. `lost` is how many dimensions of each head's
-    outputs answers do not show apart from the others'."""
+    outputs answers do not show apart from the others', `stray` how many its own key takes."""
 
     values: tuple[float, ...]
     sizes: tuple[int, ...]
     lost: int
+    stray: int = 1
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Of the heads' value maps: one dimension is lost to the head's own key, the others to what is not seen."""
-        return tuple(size + 1 + self.lost for size in self.sizes)
+        """Of the heads' value maps: what shows, what is lost to the head's own key, and what is not seen."""
+        return tuple(size + self.stray + self.lost for size in self.sizes)
 
 
-def bunches(eigenvalues: np.ndarray, least_lost: int, most_lost: int) -> list[Bunches]:
+def bunches(eigenvalues: np.ndarray, least_lost: int, most_lost: int, stray: int = 1) -> list[Bunches]:
     """Ways to see H bunches that add up: by gaps, and as heads of equal rank; these first where gaps count as many,
     since an eigenvalue that belongs to none may lie next to a bunch.
 
-    Ranks `b_h + 1 + g`, where g dimensions are lost, add up to all `p + g` of them: p eigenvalues, and those lost.
+    Ranks `b_h + stray + g`, where g dimensions are lost, add up to all `p + g` of them: p eigenvalues, and those lost.
     """
     if len(eigenvalues) == 0:
         return []
     lost = range(least_lost, most_lost + 1)
-    gaps, equal = by_gaps(eigenvalues, lost), [way for g in lost for way in of_equal_rank(eigenvalues, g)]
+    gaps = by_gaps(eigenvalues, lost, stray)
+    equal = [way for g in lost for way in of_equal_rank(eigenvalues, g, stray)]
     counted = [way for way in equal if gaps and (len(way.sizes), way.lost) == (len(gaps[0].sizes), gaps[0].lost)]
     ways = counted + gaps + equal
     first: dict[tuple, Bunches] = {}
@@ -54,11 +56,11 @@ def bunches(eigenvalues: np.ndarray, least_lost: int, most_lost: int) -> list[Bu
     return list(first.values())
 
 
-def of_equal_rank(eigenvalues: np.ndarray, lost: int) -> list[Bunches]:
+def of_equal_rank(eigenvalues: np.ndarray, lost: int, stray: int) -> list[Bunches]:
     """The fewest heads of one rank: half a bunch would pass for a whole one."""
     p, values = len(eigenvalues), np.sort(np.real(eigenvalues))
     for H in range(1, p // SMALLEST_BUNCH + 1):
-        size, rest = divmod(p - H - (H - 1) * lost, H)
+        size, rest = divmod(p - stray * H - (H - 1) * lost, H)
         if rest or size < SMALLEST_BUNCH:
             continue
         widths = values[size - 1 :] - values[: p - size + 1]
@@ -70,11 +72,11 @@ def of_equal_rank(eigenvalues: np.ndarray, lost: int) -> list[Bunches]:
                 free[start : start + size] = False
                 parts.append(float(np.median(values[start : start + size])))
         if len(parts) == H:
-            return [Bunches(tuple(parts), (size,) * H, lost)]
+            return [Bunches(tuple(parts), (size,) * H, lost, stray)]
     return []
 
 
-def by_gaps(eigenvalues: np.ndarray, lost: range) -> list[Bunches]:
+def by_gaps(eigenvalues: np.ndarray, lost: range, stray: int) -> list[Bunches]:
     """Runs of eigenvalues with gaps between them, those that hold for the most widths of a gap first."""
     votes: dict[tuple, int] = {}
     ways: dict[tuple, Bunches] = {}
@@ -84,8 +86,8 @@ def by_gaps(eigenvalues: np.ndarray, lost: range) -> list[Bunches]:
         parts = [part for part in parts if len(part) >= SMALLEST_BUNCH]
         sizes, H = tuple(len(part) for part in parts), len(parts)
         for g in lost:
-            if H and sum(sizes) + H + (H - 1) * g == len(eigenvalues):
-                ways.setdefault((sizes, g), Bunches(tuple(float(np.median(part)) for part in parts), sizes, g))
+            if H and sum(sizes) + stray * H + (H - 1) * g == len(eigenvalues):
+                ways.setdefault((sizes, g), Bunches(tuple(float(np.median(part)) for part in parts), sizes, g, stray))
                 votes[sizes, g] = votes.get((sizes, g), 0) + 1
     return [ways[key] for key in sorted(votes, key=lambda key: -votes[key])]
 

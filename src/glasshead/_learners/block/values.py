@@ -2,7 +2,7 @@
 
 A key z beside so many copies of q has the weight `a_h = e^s / (copies + e^s)`, `s = z.k_h`, in head h, and the sequence
 is answered like the token `q + sum_h a_h z B_h`, near q. In units of answers at q, rows of what z moved and of what it
-would move alone drop in rank by what one head owns (`rank_drop`): that gives directions `N_h` which no other head
+would move alone drop in rank by what one head owns (`null_space`): that gives directions `N_h` which no other head
 reaches, and the weights. Of each head's inputs `V_h` that shows all but the dimensions that are lost to what answers do
 not see; these come from two heads at a time, as one that are told from all others. Then `B_h = V_h C_h` follows from
 rows and B.
@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..._errors import NotConverged
-from ..._linalg import norms, svd
+from ..._linalg import norms, null_space, spare_rows, svd
 from ..._oracles import Oracle, find_alike, single
-from ..rank_drop import null_space, spare_rows
 from .blind import Beside, read_blind_parts
 from .geometry import COPIES, Reference, Total, View, with_copies
 from .spaces import Bunches
@@ -213,6 +212,9 @@ def find_heads(
     What answers do not see of these tokens is what was expected of them. Value maps hardly depend on that, and with
     them weights are asked for once more, which do not at all.
     """
+    moved = float(np.median(norms(rows.answers - at.answer)))
+    if moved == 0:  # keys that most answers, as they are rounded, do not show
+        return rows, None
     rows = find_moves(oracle, at, view, rows, wanted)
     V, spaces, weights, ratio = split_heads(view, total, rows, way, guesses)
     if not ratio <= BAD_DROP:
@@ -220,7 +222,6 @@ def find_heads(
     B = value_maps(view, total, rows, V, weights)
     if beside is not None:
         B = read_blind_parts(oracle, at, beside, total, rows.z, B, V)
-    moved = float(np.median(norms(rows.answers - at.answer)))
     weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
     k = keys_from(rows.z, weights, left)
     if k is None:

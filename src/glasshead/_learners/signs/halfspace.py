@@ -83,7 +83,7 @@ def find_crossing(oracle: Oracle, direction: np.ndarray, at_zero: bool) -> tuple
     reach = oracle.reach
 
     def read_farther(which: np.ndarray, x: np.ndarray) -> np.ndarray:
-        if x.max() > 1:
+        if np.abs(x).max() > 1:
             raise not_a_plane(reach * direction, "yes" if at_zero else "no", "no" if at_zero else "yes")
         return read_sides(oracle, (reach * x)[:, None] * direction) == at_zero
 

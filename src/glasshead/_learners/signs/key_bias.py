@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 
 from ..._errors import TargetMismatch
+from ..._linalg import cone
 from ..._meters import (
     CLEAR_VALUE,
     KeyBias,
     Probes,
     SignMeter,
     Unbounded,
-    cone,
     find_exponents,
     find_intervals,
     logit_range,

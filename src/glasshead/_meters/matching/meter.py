@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, TargetMismatch
+from ..._linalg import Frame
 from ..._oracles import Oracle
 from ..._types import Float
-from ..frame import Frame
 from ..meter import Meter, Scores
 from .curve import Curve
 from .match import Matched, read_references

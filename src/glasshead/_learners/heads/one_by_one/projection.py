@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...._meters import Frame, IsolatedHead
+from ...._linalg import Frame
+from ...._meters import IsolatedHead
 from ...._schemes import Measured, full, low_rank
 from ...._types import Float
 

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ...._errors import NotConverged
-from ...._meters import SumOfHeads, ValueSpace, cone
+from ...._linalg import cone
+from ...._meters import SumOfHeads, ValueSpace
 from ...._types import Float
 from .projection import ProjectedHead
 

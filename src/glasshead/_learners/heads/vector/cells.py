@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...._errors import NotConverged, TargetMismatch
-from ...._linalg import random_rotation, svd
+from ...._linalg import NullSpace, best_weights, random_rotation, svd
 from ...._meters import Readout, SumOfHeads
 from ...._oracles import Combined, Oracle
-from ...rank_drop import NullSpace, best_weights
 from ..saturated import STEP_SHRINK, Arc, KeyCircle, arcs, find_circle, find_interior, random_units, read_arc_point
 from .columns import CLEAR_GAP
 from .spaces import NeedsScalarRoute, across_inputs, are_separate

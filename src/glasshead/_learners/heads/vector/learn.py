@@ -17,11 +17,10 @@ from scipy.special import softmax
 from ...._checks import check_layer_laws
 from ...._errors import AccuracyUnreachable, BudgetExceeded
 from ...._learned import LearnedVector
-from ...._linalg import random_rotation, unit
+from ...._linalg import NullSpace, random_rotation, unit
 from ...._meters import Readout, VectorMeter, reader, seen_outputs
 from ...._models import Attention, MultiHead
 from ...._oracles import DOUBLE, Opening, Oracle, read_opening, read_rows
-from ...rank_drop import NullSpace
 from .cells import find_spaces_in_cells
 from .columns import COLUMN_ROUNDINGS, TOKEN_SHARE, LayerColumns, columns_for_span, read_layer_columns, span
 from .scale import Scale, check_one_head, find_token_lengths, find_tuned_lengths

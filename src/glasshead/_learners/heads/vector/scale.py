@@ -111,7 +111,7 @@ def find_active_length(measure: Callable[[np.ndarray], np.ndarray], reach: float
     length = float(lengths[active[0]]) / 2
     scores = 2 * np.arctanh(np.minimum(measure(np.full(SCALE_DIRECTIONS, length)), 0.98))
     factor = ACTIVE_SCORE / max(float(np.sqrt(np.mean(scores**2))), 1e-3)
-    return length * float(np.clip(factor, 1 / 8, 8))
+    return min(length * float(np.clip(factor, 1 / 8, 8)), reach)
 
 
 TUNING_ROUNDS = 2

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...._linalg import svd, unit
+from ...._linalg import NullSpace, best_weights, null_space, spare_rows, svd, unit
 from ...._meters import Readout
 from ...._oracles import Oracle
-from ...rank_drop import NullSpace, best_weights, null_space, spare_rows
 from .scale import Scale
 
 

@@ -1,0 +1,281 @@
+"""Each head's own outputs and what it reads of tokens, exactly, and the attention weights that follow from an answer.
+
+In the outputs N that only head h reaches, an answer is `y N = sum_i a_i (n_i - n_q) C`, with the weights a_i of the
+head: over many two-token answers `[Y, -a D]`, with the right weights, has the columns of `[N ; C]` in its null space.
+Newton's method finds weights and null space from rough ones (`rank_drop`); the scale of C, and with it of the weights,
+is free, and so are mixtures of heads that share their values. The law of odds settles both: (weight of a token) over
+(weight of the last one) does not change when further tokens come in front.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from ...._errors import NotConverged
+from ...._linalg import NullSpace, best_weights, norms, null_space, svd
+from ...._oracles import LongToken
+from .spaces import Look, read_looks
+
+SPARE_ROWS = 1.35  # two-token answers, over unknowns of a null space
+ANGLES = 0.5, 0.2, 1.2  # between keys and last tokens, on the sphere: the only length that there is
+REACHED = 1e-9  # of the largest singular value of answers: what is smaller no head reaches
+FREE = 1e-3  # combinations of weights that the rank drop leaves open: scales, and mixtures of heads that share values
+ROUGHLY_DROPPED, DROPPED = (
+    1e-3,
+    1e-6,
+)  # a rank drop worse than this is none, with a few rows that do not fit, and without
+OUTLYING = 30.0  # times the typical misfit
+DRAWS = 6  # of a last token
+SHARED = 1e-5  # between spaces that two heads read, at most, where they are the same
+MAPPED_AT, MAPPED_TOKENS = 8, 3  # last tokens, and tokens at once, where outputs are no head's alone
+SAMPLES, ODDS_ROUNDS = 16, 6  # of the law of odds: pairs of sequences, and Newton's steps
+
+
+@dataclass(frozen=True)
+class Heads:
+    """For each head, outputs `N (s, r)` that only it reaches, and what it reads of tokens there, `C (p, r)`."""
+
+    N: list[np.ndarray]
+    C: list[np.ndarray]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(C.shape[1] for C in self.C)
+
+    def read_weights(self, view: LongToken, keys: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The weights `(b, h, n)` of all tokens but the last, for `keys (b, n, p)`, and for each head
+        the map `(b, r, n)` from its outputs, through which errors come."""
+        last = np.broadcast_to(q, (len(keys), keys.shape[2]))
+        return self.weights_in(view, view(keys, q), keys, last)
+
+    def weights_in(
+        self, view: LongToken, y: np.ndarray, keys: np.ndarray, last: np.ndarray
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The same from answers in hand."""
+        D, lost = keys - last[:, None], view.unseen(last)
+        each = [weights_of(N, C, y, D, lost) for N, C in zip(self.N, self.C, strict=True)]
+        return np.stack([weights for weights, _ in each], axis=1), [inverse for _, inverse in each]
+
+    def value_maps(self) -> np.ndarray:
+        """`P_h (h, p, s)`: of all maps that agree with what heads read, those with no output beyond."""
+        ends, inverse = np.cumsum(self.ranks)[:-1], np.linalg.pinv(np.hstack(self.N))
+        return np.stack([C @ R for C, R in zip(self.C, np.split(inverse, ends), strict=True)])
+
+
+def weights_of(
+    N: np.ndarray, C: np.ndarray, y: np.ndarray, D: np.ndarray, lost: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    Y, read = y @ N, D @ C
+    if np.any(lost):  # the direction that is not seen at this last token drops out
+        away = lost @ N
+        away = away / np.maximum(norms(away), 1e-300)[:, None]
+        Y = Y - np.sum(Y * away, axis=1, keepdims=True) * away
+        read = read - (read @ away[:, :, None]) * away[:, None, :]
+    inverse = np.linalg.pinv(read)
+    return np.einsum("br,brn->bn", Y, inverse), inverse
+
+
+def read_heads(view: LongToken, rng: np.random.Generator) -> tuple[Heads, float]:
+    """All heads, and the angle between keys and last tokens that suits them: from one last token, or from two where
+    each hides a direction."""
+    hidden = int(np.any(view.unseen(view.sphere.random((1,), rng))))
+    found = [read_somewhere(view, rng) for _ in range(1 + hidden)]
+    angle = min(angle for _, angle in found)
+    return (joined(found[0][0], found[1][0]) if hidden else found[0][0]), angle
+
+
+def read_somewhere(view: LongToken, rng: np.random.Generator) -> tuple[Heads, float]:
+    """Heads at the first last token and angle at which they show."""
+    reason = ""
+    for _ in range(DRAWS):
+        q = view.sphere.random((), rng)
+        if view.read_kink(q, rng):
+            continue
+        ways = None
+        for angle in ANGLES:
+            rows = read_rows(view, q, angle, rng)
+            try:
+                ways = ways or read_looks(view, rows.outputs, q, rng)
+                found = find_null_spaces(rows, ways)
+                return read_odds(view, rows, found, angle, rng), angle
+            except NotConverged as error:
+                reason = str(error)
+    raise NotConverged(reason)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Two-token answers `y (n, o)` at the last token q, in an orthonormal basis of the `outputs (s, o)` that heads
+    reach, and how far each key is from q."""
+
+    q: np.ndarray
+    D: np.ndarray
+    y: np.ndarray
+    outputs: np.ndarray
+
+    @property
+    def padded(self) -> tuple[np.ndarray, np.ndarray]:
+        """`[y, 0]` and `[0, D]`: with the right weights a, `[y, -a D]` has a null space."""
+        o, p = self.y.shape[1], self.D.shape[1]
+        return np.pad(self.y, ((0, 0), (0, p))), np.pad(self.D, ((0, 0), (o, 0)))
+
+    def weights(self, space: NullSpace) -> np.ndarray:
+        Y, Z = self.padded
+        return best_weights(Y @ space.basis, Z @ space.basis)
+
+
+def read_rows(view: LongToken, q: np.ndarray, angle: float, rng: np.random.Generator) -> Rows:
+    count = int(SPARE_ROWS * (len(q) + view.unseen(q[None]).shape[1]))
+    keys = view.sphere.around(q, count, angle, rng)
+    y = view(keys[:, None], q)
+    _, sizes, right = svd(y)
+    outputs = right[sizes > REACHED * sizes[0]].T
+    return Rows(q, keys - q, y @ outputs, outputs)
+
+
+def find_null_spaces(rows: Rows, ways: list[list[Look]]) -> list[NullSpace]:
+    """The first way to tell heads apart that is true of the rows."""
+    best = np.inf
+    for way in ways:
+        found = [null_space_of(rows, look) for look in way]
+        worst = max(space.ratio for space in found)
+        if worst <= ROUGHLY_DROPPED:
+            found = without_outliers(rows, found)
+            worst = max(space.ratio for space in found)
+        if worst <= DROPPED:
+            return found
+        best = min(best, worst)
+    raise NotConverged(f"value maps fit what single keys move only to {best:.0e}")
+
+
+def null_space_of(rows: Rows, look: Look) -> NullSpace:
+    guess = np.concatenate([look.outputs, with_part_along(rows, look)])
+    return null_space(*rows.padded, guess, look.rank, free=FREE)
+
+
+def without_outliers(rows: Rows, found: list[NullSpace]) -> list[NullSpace]:
+    """The null spaces of the rows that fit all of them: a neuron that turns on between two lengths of a last token
+    spoils a few."""
+    Y, Z = rows.padded
+    left = np.max([norms((Y - rows.weights(space)[:, None] * Z) @ space.basis) for space in found], axis=0)
+    kept = left <= OUTLYING * np.median(left)
+    if kept.all():
+        return found
+    return [null_space(Y[kept], Z[kept], space.basis, space.basis.shape[1], free=FREE) for space in found]
+
+
+def read_odds(view: LongToken, rows: Rows, found: list[NullSpace], angle: float, rng: np.random.Generator) -> Heads:
+    """The heads with weights that are weights, unmixed where several share their values."""
+    o = rows.y.shape[1]
+    mixed = Heads([rows.outputs @ space.basis[:o] for space in found], [space.basis[o:] for space in found])
+    few = max(1, min(mixed.ranks) // 4)
+    keys = np.stack([view.sphere.around(rows.q, 2 * few, angle, rng) for _ in range(SAMPLES)])
+    less, more = (mixed.read_weights(view, x, rows.q)[0] for x in (keys[:, few:], keys))
+    N, C, (Y, Z) = [], [], rows.padded
+    for group in sharers(mixed, int(np.any(view.unseen(rows.q[None])))):
+        for rho in unmixed(less[:, group], more[:, group], few):
+            weights = rho @ np.stack([rows.weights(found[h]) for h in group])
+            A = Y - weights[:, None] * Z
+            left = norms(A @ svd(A, full=True)[2][-mixed.ranks[group[0]] :].T)
+            basis = svd(A[left <= OUTLYING * np.median(left)], full=True)[2][-mixed.ranks[group[0]] :].T
+            N.append(rows.outputs @ basis[:o])
+            C.append(basis[o:])
+    return Heads(N, C)
+
+
+def sharers(heads: Heads, hidden: int) -> list[list[int]]:
+    """Heads that read the same of tokens, but for as many dimensions as are hidden at a last token."""
+    bases = [np.linalg.qr(C)[0] for C in heads.C]
+    groups: list[list[int]] = []
+    for h, basis in enumerate(bases):
+        for group in groups:
+            other = bases[group[0]]
+            cosines = np.linalg.svd(other.T @ basis, compute_uv=False) if other.shape == basis.shape else np.zeros(1)
+            if np.all(1 - cosines[: len(cosines) - hidden] <= SHARED**2):
+                group.append(h)
+                break
+        else:
+            groups.append([h])
+    return groups
+
+
+def unmixed(less: np.ndarray, more: np.ndarray, few: int) -> list[np.ndarray]:
+    """The combinations rho of sharers' weights that obey the law of odds, one near each of them.
+
+    `(rho.a_i) (1 - rho.b) = (rho.b_i) (1 - rho.a)`, where a and b are mixed weights in the shorter and the longer
+    sequence, of a token i and of all: `rho.(a_i - b_i) = rho F rho`.
+    """
+    a, b = less, more[..., few:]
+    all_a, all_b = less.sum(axis=-1), more.sum(axis=-1)
+    F = np.einsum("jht,jg->jthg", a, all_b) - np.einsum("jht,jg->jthg", b, all_a)
+    F, linear = F.reshape(-1, *F.shape[2:]), (a - b).swapaxes(1, 2).reshape(-1, a.shape[1])
+    found = []
+    for h in range(a.shape[1]):
+        square = F[:, h, h]
+        rho = np.eye(a.shape[1])[h] * float(linear[:, h] @ square) / float(square @ square)
+        for _ in range(ODDS_ROUNDS):
+            slope = linear - F @ rho - np.einsum("g,ngh->nh", rho, F)
+            left = linear @ rho - np.einsum("g,ngh,h->n", rho, F, rho)
+            kept = np.abs(left) <= OUTLYING * np.median(np.abs(left))
+            rho = rho - np.linalg.lstsq(slope[kept], left[kept], rcond=None)[0]
+        found.append(rho)
+    return found
+
+
+def joined(one: Heads, other: Heads) -> Heads:
+    """Heads seen at two last tokens, each of which hides a direction of the outputs."""
+    bases = [[np.linalg.qr(N)[0] for N in heads.N] for heads in (one, other)]
+    alike = np.array([[np.sum((x.T @ y) ** 2) for y in bases[1]] for x in bases[0]])
+    N, C = [], []
+    for i, j in zip(*linear_sum_assignment(-alike), strict=True):
+        both, reads = np.hstack([one.N[i], other.N[j]]), np.hstack([one.C[i], other.C[j]])
+        U, s, Vt = svd(both)
+        rank = one.ranks[i] + 1
+        N.append(U[:, :rank])
+        C.append(reads @ Vt[:rank].T / s[:rank])
+    return Heads(N, C)
+
+
+def read_value_maps(view: LongToken, heads: Heads, angle: float, rng: np.random.Generator) -> np.ndarray:
+    """`P_h (h, p, s)`. Where a direction of the residual connection never shows, some outputs are no head's alone:
+    what all heads together do there is taken apart by their weights, which are known, in sequences of a few tokens."""
+    maps, sphere = heads.value_maps(), view.sphere
+    (count, p, s), known = maps.shape, np.linalg.svd(np.hstack(heads.N))[0][:, : sum(heads.ranks)]
+    shared = np.eye(s) - known @ known.T
+    if not view.normed or sum(heads.ranks) >= s:
+        return maps
+    q = sphere.random((MAPPED_AT,), rng)
+    each = -(-int(SPARE_ROWS * count * p) // MAPPED_AT)
+    last = np.repeat(q, each, axis=0)
+    keys = np.concatenate([sphere.around(one, each * MAPPED_TOKENS, angle, rng) for one in q])
+    keys = keys.reshape(len(last), MAPPED_TOKENS, p)
+    y = view(keys, last)
+    weights = heads.weights_in(view, y, keys, last)[0]
+    moved = np.einsum("bhn,bnp->bhp", weights, keys - last[:, None])
+    lost = view.unseen(last)
+    there = np.einsum("bhp,hps->bs", moved, maps) @ known  # what is seen, and what is lost along the last token
+    along = lost @ known
+    part = np.sum((there - y @ known) * along, axis=1) / np.sum(along**2, axis=1)
+    beyond = np.linalg.lstsq(moved.reshape(len(last), -1), (y + part[:, None] * lost) @ shared, rcond=None)[0]
+    return maps + beyond.reshape(maps.shape)
+
+
+def with_part_along(rows: Rows, look: Look) -> np.ndarray:
+    """What a head reads with the part along q that slopes at q do not show: the one that makes `D C` parallel to its
+    answers, row by row. Scaled so that weights are of the order of one."""
+    q, Y, D, reads = rows.q, rows.y @ look.outputs, rows.D, look.reads
+    along, read = D @ q / np.linalg.norm(q), D @ reads
+    direction = Y / np.maximum(norms(Y), 1e-300)[:, None]
+
+    r = Y.shape[1]
+    sizes = 1 / np.maximum(norms(read), 1e-300)
+    A = (along * sizes)[:, None, None] * (np.eye(r) - direction[:, :, None] * direction[:, None, :])
+    b = sizes[:, None] * (read - np.sum(read * direction, axis=1, keepdims=True) * direction)
+    part = np.linalg.lstsq(A.reshape(-1, r), -b.reshape(-1), rcond=None)[0]
+    C = reads + np.outer(q / np.linalg.norm(q), part)
+    whole = D @ C
+    ratio = np.sum(Y * whole, axis=1) / np.maximum(np.sum(whole**2, axis=1), 1e-300)
+    return 2 * np.median(ratio) * C

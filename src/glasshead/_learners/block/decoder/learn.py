@@ -1,0 +1,193 @@
+"""A block with a norm in front of its heads, from the first answers to a model.
+
+Seen through long last tokens (`_oracles/long_token.py`) such a block is its heads alone, on a sphere. `spaces` tells
+them apart roughly, `heads` exactly, `scores` reads their keys, and `turning` makes rotary positions of them. In the end
+fresh tokens, read head by head, say how far off every head is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...._checks import check_block_laws
+from ...._errors import NotConverged
+from ...._learned import LearnedBlock
+from ...._linalg import norms
+from ...._models import Attention, Block, Norm, Rotary, Turning
+from ...._oracles import LongToken, Oracle, Sphere, find_long_token, find_order
+from .heads import Heads, read_heads, read_value_maps
+from .scores import Scores, log_odds, read_scores
+from .turning import turning
+
+OFFSETS = 0.25  # of a head's rank, at least two: places before the last token at which scores are read, if they matter
+REFUSED_LIMIT = 1e-5  # of what keys move answers by: behind the heads something does not become constant
+REFUSED_ERROR = 1e-2  # of scores
+FRESH, CAUTION = 3, 3.0  # last tokens read in the end
+ALIKE = 1e-5  # of a key: places matter otherwise than by turning it
+SEEN_RANK = 1e-7  # of the largest singular value of W
+NO_LIMIT = (
+    "a norm stands in front of the heads, but behind a long last token answers do not settle: that takes a norm in "
+    "front of the network as well"
+)
+OTHER_POSITIONS = "the order of tokens matters, in another way than rotary positions or slopes of scores"
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Scores of each head in coordinates of the sphere: plain, with slopes, or turning."""
+
+    W: list[np.ndarray]
+    key_bias: list[np.ndarray]
+    slopes: np.ndarray | None = None
+    turnings: list[Turning] | None = None
+
+
+def learn_decoder(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LearnedBlock:
+    oracle.stage = "telling what it is"
+    positions = find_order(oracle, sphere, rng)
+    outputs = check_block_laws(oracle, rng, positions)
+    view, error = find_long_token(oracle, sphere, rng)
+    if not error <= REFUSED_LIMIT:
+        raise NotConverged(NO_LIMIT)
+    oracle.stage = "telling heads apart"
+    heads, angle = read_heads(view, rng)
+    maps = read_value_maps(view, heads, angle, rng)
+    oracle.stage = "reading W"
+    scores = read_scores(view, heads, max(2, int(OFFSETS * min(heads.ranks))) * positions, rng)
+    found = explained(scores)
+    model = assembled(view, maps, found)
+    oracle.stage = "checking head by head"
+    error = read_fresh_error(view, heads, model, rng)
+    if not error <= REFUSED_ERROR:
+        raise NotConverged(f"fresh tokens, read head by head, show errors of {error:.0%} of the scores")
+    model.norms = (Norm(sphere.kind, read_eps(view, model, rng)), *model.norms[1:])
+    model.parallel = not view.normed and read_parallel(oracle, model, rng)
+    return LearnedBlock(
+        model=model,
+        rank=tuple(rank_of(W) for W in found.W),
+        value_rank=heads.ranks,
+        error=error,
+        reach=oracle.reach,
+        outputs=outputs,
+        free=len(model.free),
+    )
+
+
+def rank_of(W: np.ndarray) -> int:
+    s = np.linalg.svd(W, compute_uv=False)
+    return int(np.sum(s > SEEN_RANK * s[0]))
+
+
+def explained(scores: Scores) -> Positions:
+    """What keys at one place, or at two, say about positions."""
+    count, offsets = scores.keys.shape[:2]
+    if offsets == 1:
+        each = [scores.affine(h, 0) for h in range(count)]
+        return Positions([W for W, _ in each], [c for _, c in each])
+    moved = np.linalg.norm(np.diff(scores.keys, axis=1)) / np.linalg.norm(scores.keys)
+    if moved <= ALIKE:
+        return with_slopes(scores)
+    found = [turning(scores, h) for h in range(count)]
+    if max(off for _, off in found) > ALIKE:
+        raise NotConverged(OTHER_POSITIONS)
+    turnings = [each for each, _ in found]
+    return Positions([each.W(0) for each in turnings], [each.key_bias(0) for each in turnings], turnings=turnings)
+
+
+def with_slopes(scores: Scores) -> Positions:
+    """Keys that are the same everywhere, and a term of scores that grows with the distance."""
+    both = Scores(scores.q, scores.keys.mean(axis=1, keepdims=True), scores.rest, scores.misfit)
+    each = [both.affine(h, 0) for h in range(len(scores.keys))]
+    beyond = scores.rest + np.einsum("hjp,jp->hj", both.keys[:, 0], scores.q)[:, None]
+    places, typical = np.arange(1, scores.keys.shape[1] + 1), np.median(beyond, axis=2)
+    slopes = typical @ places / (places @ places)
+    if np.abs(typical - slopes[:, None] * places).max() > ALIKE * np.abs(beyond).max():
+        raise NotConverged(OTHER_POSITIONS)
+    return Positions([W for W, _ in each], [c for _, c in each], slopes=slopes)
+
+
+def assembled(view: LongToken, maps: np.ndarray, found: Positions) -> Block:
+    """The block in coordinates of tokens."""
+    basis, d = view.sphere.basis, view.sphere.basis.shape[1]
+    stream = np.eye(d) if view.stream is None else view.stream
+    each = zip(found.W, found.key_bias, maps, strict=True)
+    made = [
+        Attention(basis.T @ W @ basis, basis.T @ P @ stream.T, key_bias=c @ basis if np.any(c) else None)
+        for W, c, P in each
+    ]
+    turned = [Turning(t.K @ basis, t.Q @ basis, t.k_bias, t.q_bias, t.frequencies) for t in found.turnings or ()]
+    unseen = np.linalg.svd(stream)[0][:, stream.shape[1] :].T
+    behind = (Norm(view.sphere.kind, None, "behind"),) * view.normed
+    return Block(
+        made,
+        norms=(Norm(view.sphere.kind), *behind),
+        rotary=Rotary(turned) if turned else None,
+        slopes=found.slopes,
+        unembedding=view.unembedding,
+        free=unseen,
+        behind=view.oracle,
+    )
+
+
+def read_fresh_error(view: LongToken, heads: Heads, model: Block, rng: np.random.Generator) -> float:
+    """The worst head's relative error in the scores of fresh tokens, several at once."""
+    each, sphere = max(2, min(heads.ranks) // 2), view.sphere
+    off, size = [], []
+    for _ in range(FRESH):
+        q = sphere.random((), rng)
+        keys = sphere.around(q, 2 * each, np.pi / 4, rng).reshape(2, each, -1)
+        s, worth = log_odds(view, heads, keys, q)
+        tokens = np.concatenate([keys, np.broadcast_to(q, (2, 1, len(q)))], axis=1) @ sphere.basis
+        scores = model.scores(tokens)
+        expected = scores[..., :-1] - scores[..., -1:]
+        weight = worth / norms(worth.reshape(-1, 1).T)
+        off.append(norms((weight * (s - expected)).swapaxes(0, 1).reshape(len(heads.N), -1)))
+        size.append(norms((weight * expected).swapaxes(0, 1).reshape(len(heads.N), -1)))
+    worst = float(np.max(np.linalg.norm(off, axis=0) / np.linalg.norm(size, axis=0)))
+    return CAUTION * worst if np.isfinite(worst) else np.inf
+
+
+def read_parallel(oracle: Oracle, model: Block, rng: np.random.Generator) -> bool:
+    """Whether the network stands beside the heads, so that they move an ordinary answer as they move a long one."""
+    X = rng.standard_normal((1, 2, oracle.dim))
+    moved = np.asarray(oracle(X)) - np.asarray(oracle(X[:, -1:]))
+    return bool(np.linalg.norm(moved - model.moved(X)) <= ALIKE * np.linalg.norm(moved))
+
+
+SHORT = 1e-3, 1e-5, 1e-7  # of keys, over ordinary ones: at one of them eps shows
+VISIBLE = 1e-6  # of the length of a normalised token
+GRID, ROUNDS = 128, 8
+
+
+def read_eps(view: LongToken, model: Block, rng: np.random.Generator) -> float | None:
+    """The eps of the norm in front, from keys so short that it shows; None where it never does."""
+    q, key = view.sphere.random((2, 1), rng)
+    for length in SHORT:
+        shrunk = find_shrunk(view, model, key, q, view.read_short(key[None], q, length))
+        if shrunk < 1 - VISIBLE:
+            length = float(length * np.sqrt(1 / shrunk**2 - 1))  # there it shows best
+            shrunk = find_shrunk(view, model, key, q, view.read_short(key[None], q, length))
+            return float(length**2 * (1 / shrunk**2 - 1))
+    return None
+
+
+def find_shrunk(view: LongToken, model: Block, key: np.ndarray, q: np.ndarray, moved: np.ndarray) -> float:
+    """How long a normalised key is that moves the answer like this, over one that eps does not shorten."""
+    basis = view.sphere.basis
+    stream = np.eye(basis.shape[1]) if view.stream is None else view.stream
+
+    def off(share: np.ndarray) -> np.ndarray:
+        tokens = np.stack([share[:, None] * key, np.broadcast_to(q, (len(share), q.shape[1]))], axis=1) @ basis
+        predicted = (model.attended(tokens) - model.attended(tokens[:, -1:])) @ stream
+        return view.seen(predicted, np.broadcast_to(q, (len(share), q.shape[1]))) - moved
+
+    grid = np.arange(1, GRID + 1) / GRID
+    share = float(grid[np.argmin(norms(off(grid)))])
+    for _ in range(ROUNDS):
+        step = 1e-6
+        here, there = off(np.array([share, share - step]))
+        slope = (here - there) / step
+        share -= float(here @ slope / (slope @ slope))
+    return share

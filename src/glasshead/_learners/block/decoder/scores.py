@@ -1,0 +1,194 @@
+"""W and key bias of every head: log-odds of weights are linear in tokens, for one last token after the other.
+
+A head gives a token n, t places before the last one q, `log(weight / weight of the last) = n.k_t(q) + beta_t(q)`, with
+`k_t = W(t) q + key_bias(t)`. Without positions no t appears, and what is left for the last token is `beta = -q.k(q)`.
+Several tokens at once are read from one answer, as many as half of what a head has outputs. Last tokens that stand all
+around the sphere then give W and the key bias, by least squares; each has a misfit of its own, so that one at which a
+neuron of the network behind turns on in between is noticed, and another one taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...._errors import NotConverged
+from ...._oracles import LongToken
+from .heads import Heads
+
+TOKENS_EACH = 0.6  # of a head's rank: tokens at once
+SPARE_TOKENS, SPARE_LAST = 1.4, 3  # over unknowns
+LEAST_WEIGHT = 1e-7  # a weight below that is lost in rounding, and says nothing
+OUTLYING = 30.0  # times the typical misfit
+REDRAWS, NEARBY = 4, 0.3  # of last tokens, by others in nearly the same direction
+ANGLES = np.pi / 2, 1.0, 0.5, 0.25, 0.1  # between keys and last tokens
+NARROWEST = 0.3  # times that angle, where positions matter
+LEAST_DETERMINED = 1e-3  # of the best determined direction of a key: less, and weights there are 0 or 1
+SAME_SPACE, SPARE_KEYS = 1e-6, 2  # keys lie in a space if they leave it by less, and are so many times its dimensions
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What heads make of last tokens `q (j, p)`: `keys (h, t, j, p)`, `rest (h, t, j)`, and how well these fit."""
+
+    q: np.ndarray
+    keys: np.ndarray
+    rest: np.ndarray
+    misfit: np.ndarray
+
+    def affine(self, h: int, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """`W (p, p)` and the key bias of a head."""
+        A = np.hstack([self.q, np.ones((len(self.q), 1))])
+        solved = np.linalg.lstsq(A, self.keys[h, t], rcond=None)[0]
+        return solved[:-1].T, solved[-1]
+
+
+def log_odds(view: LongToken, heads: Heads, keys: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each token `(b, h, n)` against the last one, and the inverse of their errors, for answers off by one."""
+    weights, inverses = heads.read_weights(view, keys, q)
+    last = 1 - weights.sum(axis=-1, keepdims=True)
+    low, high = np.maximum(weights, LEAST_WEIGHT), np.maximum(last, LEAST_WEIGHT)
+    noise = np.stack([np.linalg.norm(inverse, axis=1) for inverse in inverses], axis=1)
+    noise_last = np.stack([np.linalg.norm(inverse.sum(axis=2), axis=1) for inverse in inverses], axis=1)[..., None]
+    seen = (weights > LEAST_WEIGHT) & (last > LEAST_WEIGHT)
+    return np.log(low / high), seen / (noise / low + noise_last / high)
+
+
+def last_tokens(view: LongToken, rng: np.random.Generator) -> np.ndarray:
+    """All around the sphere, and a few opposite ones, which tell the key bias."""
+    p = view.sphere.size
+    frame = view.sphere.radius * np.linalg.qr(rng.standard_normal((p, p)))[0]
+    return np.concatenate([frame, -frame[:SPARE_LAST]])
+
+
+@dataclass
+class Fits:
+    """Reads the keys of one last token after another, `offsets` of them for as many places before it, or one for all
+    where positions do not matter. Once those of every head lie in a space of few dimensions, only that part of them is
+    asked for: `spaces`."""
+
+    view: LongToken
+    heads: Heads
+    rng: np.random.Generator
+    offsets: int
+    each: int
+    angle: float = ANGLES[0]
+    spaces: list[np.ndarray] | None = None
+    turns: list[np.ndarray] = field(default_factory=list[np.ndarray])
+
+    def read_at(self, q: np.ndarray) -> Fitted:
+        """At an angle at which weights are neither 0 nor 1."""
+        for angle in [angle for angle in ANGLES if angle <= self.angle]:
+            found = self.read_at_angle(q, angle)
+            if np.isfinite(found.misfit):
+                self.angle = angle
+                return found
+        raise NotConverged("the weights of tokens are too uneven to be read, even close to each other")
+
+    def read_at_angle(self, q: np.ndarray, angle: float) -> Fitted:
+        p, H, places = self.view.sphere.size, len(self.heads.N), max(1, self.offsets)
+        each = self.offsets or self.each
+        if self.spaces is None:
+            unknowns = (p + 1) * places if self.offsets else p
+        else:
+            unknowns = max(space.shape[1] for space in self.spaces) + self.offsets
+        blocks = max(2, -(-int(SPARE_TOKENS * unknowns) // each))
+        # At one angle the part of a key along q could not be told from what is left for the last token.
+        angles = angle * self.rng.uniform(NARROWEST if self.offsets else 1.0, 1.0, blocks * each)
+        keys = self.view.sphere.around(q, blocks * each, angles, self.rng).reshape(each, blocks, p).swapaxes(0, 1)
+        s, worth = (x[..., ::-1] for x in log_odds(self.view, self.heads, keys, q))  # the closest token first
+        D, k, rest, worst = (keys - q)[:, ::-1], np.zeros((H, places, p)), np.zeros((H, places)), 0.0
+        for h in range(H):
+            for A, basis, t in self.equations(D, h):
+                x, misfit = fitted(A, s[:, h, t].reshape(-1), worth[:, h, t].reshape(-1))
+                r = basis.shape[-1]
+                k[h, t], worst = basis @ x[:r], max(worst, misfit)
+                rest[h, t] = -k[h, t] @ q + (x[r:] if self.offsets else 0.0)
+        return Fitted(k, rest, worst)
+
+    def equations(self, D: np.ndarray, h: int) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
+        """Matrices of least squares for the keys of one head, the bases `(t, p, r)` in which they give keys, and the
+        places these are for: each place by itself until it is known how keys turn, and then all together."""
+        (count, _, p), n = D.shape, self.offsets
+        if not n:
+            space = np.eye(p) if self.spaces is None else self.spaces[h]
+            yield D.reshape(-1, p) @ space, space[None], slice(None)
+        elif self.spaces is None:
+            for t in range(n):
+                yield np.hstack([D[:, t], np.ones((count, 1))]), np.eye(p)[None], slice(t, t + 1)
+        else:
+            bases = np.stack([self.spaces[h] @ np.linalg.matrix_power(self.turns[h], t) for t in range(n)])
+            own = np.broadcast_to(np.eye(n), (count, n, n))
+            yield (
+                np.concatenate([np.einsum("btp,tpr->btr", D, bases), own], axis=2).reshape(count * n, -1),
+                bases,
+                slice(None),
+            )
+
+    def look_for_spaces(self, found: list[Fitted]) -> None:
+        """Whether keys so far lie in spaces of few dimensions; how they turn there from one place to the next."""
+        self.spaces = few_dimensions(found)
+        if self.spaces is not None and self.offsets:
+            self.turns = [turn(np.stack([one.k[h] for one in found], axis=1), U) for h, U in enumerate(self.spaces)]
+
+
+def turn(keys: np.ndarray, space: np.ndarray) -> np.ndarray:
+    """The matrix in coordinates of the space that takes keys `(t, j, p)` from one place to the next."""
+    inside = keys @ space
+    here, there = (x.reshape(-1, space.shape[1]) for x in (inside[:-1], inside[1:]))
+    return np.linalg.lstsq(here, there, rcond=None)[0].T
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """`k (h, t, p)` and the rest of log-odds `(h, t)`, of one last token, and the worst misfit."""
+
+    k: np.ndarray
+    rest: np.ndarray
+    misfit: float
+
+
+def fitted(A: np.ndarray, b: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, float]:
+    """Least squares, and the misfit, in units of errors of answers; infinite where the rows that count do not do."""
+    x, _, _, s = np.linalg.lstsq(worth[:, None] * A, worth * b, rcond=None)
+    spare = len(b) - A.shape[1]
+    if s[-1] <= LEAST_DETERMINED * s[0]:
+        return x, np.inf
+    return x, float(np.linalg.norm(worth * (A @ x - b))) / float(np.sqrt(max(1, spare)))
+
+
+def read_scores(view: LongToken, heads: Heads, offsets: int, rng: np.random.Generator) -> Scores:
+    """For tokens up to so many places before the last, or for all of them alike where positions do not matter."""
+    hidden = int(np.any(view.unseen(view.sphere.random((1,), rng))))
+    fits = Fits(view, heads, rng, offsets, max(1, int(TOKENS_EACH * (min(heads.ranks) - hidden))))
+    tokens = last_tokens(view, rng)
+    found: list[Fitted] = []
+    for q in tokens:
+        found.append(fits.read_at(q))
+        if fits.spaces is None:
+            fits.look_for_spaces([one for one, fine in zip(found, usual(found), strict=True) if fine])
+    for _ in range(REDRAWS):  # last tokens at which scores do not fit
+        for j in np.flatnonzero(~usual(found)):
+            tokens[j] = view.sphere.onto(tokens[j] + NEARBY * view.sphere.random((), rng))
+            found[j] = fits.read_at(tokens[j])
+    k, rest = (np.moveaxis(np.stack([getattr(one, name) for one in found]), 0, 2) for name in ("k", "rest"))
+    return Scores(tokens, k, rest, np.array([one.misfit for one in found]))
+
+
+def usual(found: list[Fitted]) -> np.ndarray:
+    misfit = np.array([one.misfit for one in found])
+    return misfit <= OUTLYING * np.median(misfit)
+
+
+def few_dimensions(found: list[Fitted]) -> list[np.ndarray] | None:
+    """The spaces `(p, r)` that the keys of each head lie in, if there are so few dimensions."""
+    spaces = []
+    for keys in np.concatenate([one.k for one in found], axis=1):
+        _, s, right = np.linalg.svd(keys, full_matrices=False)
+        rank = int(np.sum(s > SAME_SPACE * s[0]))
+        if len(keys) < SPARE_KEYS * rank or len(found) < rank + SPARE_LAST:
+            return None
+        spaces.append(right[:rank].T)
+    return spaces

@@ -1,0 +1,101 @@
+"""How many heads there are behind a norm, and roughly which outputs are each head's own.
+
+Around a token q that all others equal, a key moves the answer by `sum_h a_h x P_h`, x being how far it is from q. With
+another token t in the sequence heads weigh the same key differently: then it is `sum_h b_h x P_h`, and one stray
+direction for each head, since the key draws weight from t. In the outputs that only head h reaches the two slopes are
+proportional: b_h / a_h is an eigenvalue of the pencil, as often as the head has outputs, but for strays.
+
+Where heads share their values the sum of value maps has fewer inputs than outputs, and slopes along inputs do not tell
+the sharers apart. But then there are mute directions, along which no key has a value: beside a key z, a token that
+leaves q along a mute x only draws weight from z, by `x.k_h`. Two such x make a pencil with one row for each z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...._errors import NotConverged
+from ...._linalg import svd
+from ...._oracles import LongToken
+from ..spaces import Bunches, bunches
+
+STEP = 3e-4  # radians, of differences: rough answers will do here
+SAME_RANK = 1e-5  # of the largest singular value of slopes: what is smaller is their error
+MUTE_KEYS = 1.3  # keys beside mute directions, over outputs
+MOST_HIDDEN = 1  # dimensions of each head's outputs, beyond what slopes along the sphere do not reach
+
+
+@dataclass(frozen=True)
+class Look:
+    """Some of the `rank` outputs that only one head reaches, as columns, and what it reads of tokens there `(p, ..)`,
+    up to a factor and to the part along q."""
+
+    outputs: np.ndarray
+    reads: np.ndarray
+    rank: int
+
+
+def read_slope(ask: Callable[[np.ndarray], np.ndarray], q: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """The derivative of `ask(keys)` at q along each direction of the sphere, by central differences."""
+    size = float(np.linalg.norm(q))
+    there, back = (np.cos(STEP) * q + side * np.sin(STEP) * size * directions for side in (1.0, -1.0))
+    return (ask(there) - ask(back)) / (2 * STEP * size)
+
+
+def read_looks(view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.random.Generator) -> list[list[Look]]:
+    """Ways to tell heads apart: in each, every head's own outputs, in coordinates of `outputs (s, o)`, an orthonormal
+    basis of those that heads reach."""
+    tangents, t = view.sphere.tangents(q), view.sphere.random((), rng)
+
+    def between(other: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda x: view(np.stack([np.broadcast_to(other, x.shape), x], axis=1), q) @ outputs
+
+    even = read_slope(between(q), q, tangents)
+    left, s, _ = svd(even, full=True)
+    rank = int(np.sum(s > SAME_RANK * s[0]))
+    lost = int(np.any(view.unseen(q[None])))
+    shared = rank + lost < min(even.shape[1], len(tangents))
+    if shared:
+        mute = left[:, rank:].T @ tangents
+        matrices = read_mute_pencil(view, outputs, q, mute, rng)
+        ways = bunches(eigenvalues(*matrices, rng), lost, lost, stray=0)
+    else:
+        matrices = read_slope(between(t), q, tangents), even
+        lost += max(0, even.shape[1] - len(tangents))
+        ways = bunches(eigenvalues(*matrices, rng), lost, lost + MOST_HIDDEN)
+    if not ways:
+        raise NotConverged("no heads show apart")
+    return [looks(*matrices, even, tangents, way) for way in ways]
+
+
+def read_mute_pencil(
+    view: LongToken, outputs: np.ndarray, q: np.ndarray, mute: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """How fast weight is drawn from each of many keys z, along two of the mute directions."""
+    z = view.sphere.random((int(MUTE_KEYS * outputs.shape[1]),), rng)
+    two = np.linalg.qr(rng.standard_normal((len(mute), 2)))[0].T @ mute
+
+    def along(x: np.ndarray) -> np.ndarray:
+        return read_slope(lambda token: view(np.stack([z, np.broadcast_to(token, z.shape)], axis=1), q) @ outputs, q, x)
+
+    return along(two[0]), along(two[1])
+
+
+def eigenvalues(A: np.ndarray, B: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Of `A N = mu B N`; where there are fewer rows than columns, for N in a random space of as many dimensions."""
+    if len(A) < A.shape[1]:
+        mixed = np.linalg.qr(rng.standard_normal((A.shape[1], len(A))))[0]
+        A, B = A @ mixed, B @ mixed
+    return np.linalg.eigvals(np.linalg.lstsq(B, A, rcond=None)[0])
+
+
+def looks(A: np.ndarray, B: np.ndarray, even: np.ndarray, tangents: np.ndarray, way: Bunches) -> list[Look]:
+    wide = max(0, A.shape[1] - len(A))
+    found = []
+    for value, size in zip(way.values, way.sizes, strict=True):
+        N = svd(A - value * B, full=True)[2][-(size + wide) :].T
+        found.append(Look(N, tangents.T @ (even @ N), size + wide + way.stray))
+    return found

@@ -1,0 +1,41 @@
+"""Rotary positions from scores at a few places: frequencies are eigenvalues.
+
+A head's keys at one place are those at the next one, turned: `k_(t+1)(q) = M k_t(q)` for every last token q, in the
+space that the keys lie in. M is similar to a rotation: its eigenvalues are `exp(+-i frequency)`, its eigenvectors the
+planes. With them keys at every offset are known, and what is left of log-odds says what biases add.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...._models import Turning
+from .scores import Scores, turn
+
+STILL = 1e-7  # radians per place: what turns by less does not turn
+SAME_SPACE = 1e-7
+SEEN_BIAS = 1e-6  # of the best determined direction of a key bias: others are left at 0
+
+
+def turning(scores: Scores, h: int) -> tuple[Turning, float]:
+    """The head in coordinates of tokens on the sphere, and how far from the unit circle its eigenvalues are."""
+    keys, q = scores.keys[h], scores.q
+    _, s, right = np.linalg.svd(np.concatenate(keys), full_matrices=False)
+    U = right[s > SAME_SPACE * s[0]].T
+    values, vectors = (np.asarray(x, complex) for x in np.linalg.eig(turn(keys, U)))
+    angles, off = np.angle(values), float(np.abs(np.abs(values) - 1).max())
+    still, up = np.abs(angles) < STILL, angles >= STILL
+    order = np.argsort(-angles[up])
+    plane, frequencies = vectors[:, up][:, order], angles[up][order]
+    rest = np.linalg.svd(np.hstack([np.real(vectors[:, still]), np.imag(vectors[:, still])]))[0][:, : int(still.sum())]
+    basis = np.hstack([np.real(plane), np.imag(plane), rest])
+    K = (U @ basis).T
+    # Keys in coordinates of the planes, turned back by one place, are what queries make of the last token.
+    bare = Turning(K, 0 * K, np.zeros(len(K)), np.zeros(len(K)), frequencies)
+    queries = bare.turned(np.linalg.solve(basis, U.T @ keys[0].T).T, -1.0)
+    solved = np.linalg.lstsq(np.hstack([q, np.ones((len(q), 1))]), queries, rcond=None)[0]
+    query = q @ solved[:-1] + solved[-1]
+    own = np.sum((q @ K.T) * query, axis=1)
+    turns = np.concatenate([bare.turned(query, float(t)) - query for t in range(1, len(keys) + 1)])
+    k_bias = np.linalg.lstsq(turns, np.concatenate(list(scores.rest[h] + own)), rcond=SEEN_BIAS)[0]
+    return Turning(K, solved[:-1].T, k_bias, solved[-1], frequencies), off

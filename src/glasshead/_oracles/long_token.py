@@ -1,0 +1,278 @@
+"""The box as heads alone see it, where a norm stands in front of them: sequences with a long last token.
+
+A norm forgets how long tokens are, so attention does not change with the length of the last one. The residual
+connection does remember it: what lies behind, a norm and a network, sees nothing but the long token in the end. So
+`f([.., lambda q]) - f([lambda q])` tends to `sum_hi a_hi (n_i - n_q) P_h`, where n are normalised tokens and P_h value
+maps, with an error that is a power series in 1/lambda: a few lengths, extrapolated, give it to rounding.
+
+Behind a last norm the same holds of the difference times lambda, but for its part along q, which that norm forgets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._linalg import norms
+from .._types import ArrayLike, Float
+from .base import Oracle
+
+LENGTHS = 2.0 ** np.arange(4, 21)  # of last tokens, over those of ordinary ones
+KEY_LENGTH = 2.0**30  # of all others: the eps of a norm is nothing to them
+NODES = 4  # lengths for an answer to be extrapolated from
+BENT = 100.0  # times what limits are usually off by without the shortest length: then they are no power series
+FARTHER = 16.0, 256.0  # times the lengths, where that is so
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """Normalised tokens, in coordinates: rows of `basis (p, d)` are orthonormal, and tokens have the length sqrt(d)."""
+
+    kind: str  # "rms", or "layer" for tokens without their mean
+    basis: Float[np.ndarray, "p d"]
+
+    @classmethod
+    def of(cls, kind: str, dim: int) -> Sphere:
+        mean = np.ones((dim, 1)) / np.sqrt(dim)
+        return cls(kind, np.eye(dim) if kind == "rms" else np.linalg.qr(mean, mode="complete")[0][:, 1:].T)
+
+    @property
+    def radius(self) -> float:
+        return float(np.sqrt(self.basis.shape[1]))
+
+    @property
+    def size(self) -> int:
+        """The dimension of the space that the tokens lie in."""
+        return len(self.basis)
+
+    def onto(self, x: Float[np.ndarray, "*b p"]) -> Float[np.ndarray, "*b p"]:
+        return self.radius * x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+    def random(self, shape: tuple[int, ...], rng: np.random.Generator) -> Float[np.ndarray, "*b p"]:
+        return self.onto(rng.standard_normal((*shape, self.size)))
+
+    def tangents(self, q: Float[np.ndarray, " p"]) -> Float[np.ndarray, "t p"]:
+        """Orthonormal directions along the sphere at q."""
+        return np.linalg.qr(q[:, None], mode="complete")[0][:, 1:].T
+
+    def around(
+        self, q: Float[np.ndarray, " p"], count: int, angles: ArrayLike, rng: np.random.Generator
+    ) -> Float[np.ndarray, "n p"]:
+        """Tokens at angles from q, in all directions evenly: those of orthogonal frames, and opposite ones."""
+        tangents, frames = self.tangents(q), []
+        while sum(map(len, frames)) < count:
+            turned = np.linalg.qr(rng.standard_normal((len(tangents), len(tangents))))[0] @ tangents
+            frames += [turned, -turned]
+        angles = np.broadcast_to(angles, count)[:, None]
+        return np.cos(angles) * q + np.sin(angles) * self.radius * np.concatenate(frames)[:count]
+
+
+@dataclass
+class LongToken:
+    """`moved(keys, q)`, in coordinates of the residual connection; `unseen(q)` are the directions of it that are lost.
+
+    `unembedding (d, k)` is what answers show of the residual connection, with `normed` behind a last norm.
+    """
+
+    oracle: Oracle
+    sphere: Sphere
+    lengths: Float[np.ndarray, " l"]
+    normed: bool = False
+    centred: bool = False  # answers are log-probabilities: only their differences say something
+    back: Float[np.ndarray, "k s"] | None = None
+    stream: Float[np.ndarray, "d s"] | None = None  # orthonormal: the part of the residual connection that shows
+    unembedding: Float[np.ndarray, "d k"] | None = None  # None where answers are the residual connection itself
+    usual: float = np.inf  # how far off limits are without the shortest length
+    _alone: dict[tuple[bytes, float], np.ndarray] = field(default_factory=dict)
+
+    def answers(self, X: np.ndarray) -> np.ndarray:
+        """`X (b, n, d)`, in whatever way the box answers."""
+        return raw_answers(self.oracle, X, self.centred)
+
+    def alone(self, q: Float[np.ndarray, "b p"], farther: float = 1.0) -> Float[np.ndarray, "b l k"]:
+        """Answers to each last token alone, at all lengths; the same one is asked once."""
+        new = {(row.tobytes(), farther): row for row in q if (row.tobytes(), farther) not in self._alone}
+        if new:
+            tokens, lengths = np.stack(list(new.values())) @ self.sphere.basis, farther * self.lengths
+            asked = self.answers((lengths[:, None] * tokens[:, None]).reshape(-1, 1, tokens.shape[1]))
+            self._alone |= zip(new, asked.reshape(len(new), len(lengths), -1), strict=True)
+        return np.stack([self._alone[row.tobytes(), farther] for row in q])
+
+    def limit_alone(self, q: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b k"]:
+        """What the answer to a long token tends to, over its length where there is no last norm."""
+        scale = 1.0 if self.normed else 1 / self.lengths
+        return np.einsum("l,blk->bk", scale * extrapolation(self.lengths), self.alone(q))
+
+    def __call__(self, keys: Float[np.ndarray, "b n p"], q: Float[np.ndarray, "... p"]) -> Float[np.ndarray, "b s"]:
+        """What keys move the answer by, each with the last token q, or all with the same.
+
+        A neuron of a ReLU network that turns on between two lengths spoils an answer: it is asked again farther out.
+        """
+        last = np.broadcast_to(q, (len(keys), self.sphere.size))
+        moved, bent = self.moved(keys, last)
+        for farther in FARTHER:
+            again = np.flatnonzero(bent > BENT * self.usual)
+            if len(again) == 0 or farther * self.lengths[-1] * self.sphere.radius > self.oracle.reach:
+                break
+            moved[again], bent[again] = self.moved(keys[again], last[again], farther)
+        return self.seen(moved if self.back is None else moved @ self.back, last)
+
+    def seen(self, moved: Float[np.ndarray, "b s"], last: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
+        """Without what is lost at each last token."""
+        lost = self.unseen(last)
+        return moved - np.sum(moved * lost, axis=-1, keepdims=True) * lost
+
+    def read_short(self, keys: Float[np.ndarray, "b n p"], q: Float[np.ndarray, "b p"], length: float) -> np.ndarray:
+        """As `__call__`, with keys as short as that, over ordinary ones."""
+        moved = self.moved(keys, q, length_of_keys=length)[0]
+        return self.seen(moved if self.back is None else moved @ self.back, q)
+
+    def read_kink(self, q: Float[np.ndarray, " p"], rng: np.random.Generator) -> bool:
+        """Whether q is a bad last token, at which neurons turn on as keys come and go."""
+        keys = self.sphere.random((PROBES, 1), rng)
+        return bool(np.any(self.moved(keys, np.broadcast_to(q, keys[:, 0].shape))[1] > BENT * self.usual))
+
+    def moved(
+        self, keys: np.ndarray, last: np.ndarray, farther: float = 1.0, length_of_keys: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The limit of answers at lengths so many times longer, and how far off it is without the shortest one."""
+        lengths, scale = farther * self.lengths, farther * self.lengths if self.normed else np.ones(len(self.lengths))
+        front = (length_of_keys or key_length(self.oracle)) * keys @ self.sphere.basis
+        tokens = last @ self.sphere.basis
+        same = bool(np.all(last == last[:1]))
+        base = self.alone(last[:1] if same else last, farther)
+        whole, part = scale * extrapolation(lengths), scale * np.append(0.0, extrapolation(lengths[1:]))
+        limit = rest = np.zeros(())
+        for j, length in enumerate(lengths):
+            there = self.answers(np.concatenate([front, (length * tokens)[:, None]], axis=1)) - base[:, j]
+            limit, rest = limit + whole[j] * there, rest + (whole[j] - part[j]) * there
+        return np.asarray(limit), norms(np.asarray(rest))
+
+    def unseen(self, q: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
+        """The direction of the residual connection that the last norm forgets at each q; zero if there is none."""
+        s = self.sphere.basis.shape[1] if self.stream is None else self.stream.shape[1]
+        if not self.normed or self.stream is None:
+            return np.zeros((len(q), s))
+        along = q @ self.sphere.basis @ self.stream
+        return along / norms(along)[:, None]
+
+
+def key_length(oracle: Oracle) -> float:
+    """How long keys are, over ordinary tokens."""
+    return min(KEY_LENGTH, oracle.reach / (4 * float(np.sqrt(oracle.dim))))
+
+
+def raw_answers(oracle: Oracle, X: np.ndarray, centred: bool) -> np.ndarray:
+    answers = np.asarray(oracle(X))
+    return answers - answers.mean(axis=1, keepdims=True) if centred else answers
+
+
+def extrapolation(lengths: np.ndarray) -> np.ndarray:
+    x = 1 / lengths
+    others = [np.delete(x, i) for i in range(len(x))]
+    return np.array([np.prod(other / (other - x[i])) for i, other in enumerate(others)])
+
+
+# Of what another key would have changed: a norm in front forgets lengths, but for its eps, and LayerNorm means too. To
+# longer keys an eps is little; these are asked only where ordinary ones leave it open, since scores may grow with them.
+ALIKE_AT = {1.0: 0.05, 64.0: 1e-6}
+ALIKE = ALIKE_AT[64.0]
+
+
+def find_sphere(oracle: Oracle, rng: np.random.Generator) -> Sphere | None:
+    """Which norm stands in front of the heads, if any: whether a key that is twice as long, or one with another mean,
+    is answered alike. Six queries, or twice as many: without a norm no head overlooks both x and -x as they grow."""
+    x, y, q = (Sphere.of("rms", oracle.dim).random((), rng) for _ in range(3))
+    kind = ""
+    for length, alike in ALIKE_AT.items():
+        keys = min(length, key_length(oracle)) * np.stack([x, 2 * x, x + 1, y, -x, -2 * x])
+        answers = np.asarray(oracle(np.stack([keys, np.broadcast_to(q, keys.shape)], axis=1))).reshape(len(keys), -1)
+        longer, shifted, other = norms(answers[1:4] - answers[0])
+        if not max(longer, float(np.linalg.norm(answers[5] - answers[4]))) <= alike * other:
+            return None
+        kind = "layer" if shifted <= alike * other else "rms"
+    return Sphere.of(kind, oracle.dim)
+
+
+def find_order(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> bool:
+    """Whether the order of keys matters, as for rotary positions. Three queries."""
+    x, y, z, q = sphere.random((4,), rng) @ sphere.basis
+    answers = np.asarray(oracle(np.stack([[x, y, q], [y, x, q], [x, z, q]])))
+    swapped, other = norms(answers[1:] - answers[0])
+    return bool(swapped > ALIKE * other)
+
+
+PROBES = 3  # pairs of tokens that lengths are tried on
+GROWN = 1.5  # times: what answers to a token grow by with its length, where no last norm forgets it
+PROBABILITIES = 1e-6
+
+
+@dataclass(frozen=True)
+class Extrapolated:
+    """The lengths that agree best with longer and with shorter ones, and how well, over what keys move answers by."""
+
+    lengths: np.ndarray
+    error: float
+    usual: float
+
+
+def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> tuple[LongToken, float]:
+    """The view of a box with that norm in front, and how far off its answers are, relative."""
+    lengths = LENGTHS[LENGTHS * sphere.radius <= oracle.reach]
+    q, keys = sphere.random((PROBES,), rng), sphere.random((PROBES, 1), rng)
+    first = np.asarray(oracle((sphere.random((1,), rng) @ sphere.basis)[:, None]))
+    centred = first.shape[1] > 1 and abs(float(np.exp(first).sum()) - 1) <= PROBABILITIES
+    view = LongToken(oracle, sphere, lengths, centred=centred)
+    alone = view.alone(q)
+    view.normed = bool(np.linalg.norm(alone[:, -1]) < GROWN * np.linalg.norm(alone[:, -2]))
+    front, last = key_length(oracle) * keys @ sphere.basis, (q @ sphere.basis)[:, None]
+    pairs = [view.answers(np.concatenate([front, length * last], axis=1)) for length in lengths]
+    moved = np.stack(pairs, axis=1) - alone
+    best = best_lengths(lengths, moved * (lengths[:, None] if view.normed else 1.0))
+    view.lengths = best.lengths
+    chosen = np.isin(lengths, best.lengths)
+    view._alone = {(row.tobytes(), 1.0): there[chosen] for row, there in zip(q, alone, strict=True)}
+    view.usual = best.usual
+    read_unembedding(view, q[0], rng)
+    return view, best.error
+
+
+def best_lengths(lengths: np.ndarray, moved: np.ndarray) -> Extrapolated:
+    sets = [slice(i, i + NODES) for i in range(len(lengths) - NODES + 1)]
+    limits = np.stack([np.einsum("l,blk->bk", extrapolation(lengths[s]), moved[:, s]) for s in sets])
+    size = norms(limits)
+    change = np.median(norms(np.diff(limits, axis=0)) / np.maximum(size[1:], size[:-1]), axis=1)
+    error = np.maximum(np.append(change, change[-1]), np.insert(change, 0, change[0]))
+    best = int(np.nanargmin(error))
+    chosen = sets[best]
+    shorter = extrapolation(lengths[chosen]) - np.append(0.0, extrapolation(lengths[chosen][1:]))
+    usual = float(np.min(norms(np.einsum("l,blk->bk", shorter, moved[:, chosen]))))
+    return Extrapolated(lengths[chosen], float(error[best]), usual)
+
+
+IDENTITY = 1e-7  # of a token
+SHOWN = 1e-8  # of the largest singular value of an unembedding: what is smaller does not show
+
+
+def read_unembedding(view: LongToken, q: np.ndarray, rng: np.random.Generator) -> None:
+    """What answers show of the residual connection: itself, as one token says, or a linear map of it, from as many
+    tokens as it has dimensions."""
+    d, token = view.sphere.basis.shape[1], q @ view.sphere.basis
+    if not view.normed:
+        limit = view.limit_alone(q[None])[0]
+        if limit.shape == token.shape and np.linalg.norm(limit - token) <= IDENTITY * np.linalg.norm(token):
+            return
+    # Behind a last norm only normalised tokens are seen.
+    axes = view.sphere.basis if view.normed else np.eye(d)
+    frame = view.sphere.radius * np.linalg.qr(rng.standard_normal((len(axes), len(axes))))[0] @ axes
+    tokens = np.concatenate([frame, -frame[:1]])
+    weights = extrapolation(view.lengths) / (1.0 if view.normed else view.lengths)
+    asked = view.answers((view.lengths[:, None] * tokens[:, None]).reshape(-1, 1, d))
+    limits = np.einsum("l,blk->bk", weights, asked.reshape(len(tokens), len(view.lengths), -1))
+    if view.normed:
+        limits = limits - (limits[0] + limits[-1]) / 2  # the shift of the last norm
+    E = np.linalg.lstsq(tokens, limits, rcond=None)[0]
+    U, s, Vt = np.linalg.svd(E, full_matrices=False)
+    shown = s > SHOWN * s[0]
+    view.unembedding, view.stream, view.back = E, U[:, shown], Vt[shown].T / s[shown]

@@ -1,0 +1,61 @@
+"""What a recovery says where it hands nothing back: that the box is another one, or answers are too inaccurate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._errors import AccuracyUnreachable, GlassheadError
+from .._families import NEEDED, PROMISES, Family
+from .._oracles import Oracle
+from .._recovery import Recovery
+
+
+def half_the_digits(oracle: Oracle, found: Recovery) -> bool:
+    """Whether answers are as predicted to half of the digits that they have: what is tried last has to explain more of
+    them than noise on something else would."""
+    return (found.residual or 0.0) <= float(np.sqrt(oracle.roundoff)) + oracle.tolerance + oracle.rtol
+
+
+def add_notes(error: GlassheadError, tried: list[str], rank: int | None, dim: int, outputs: int) -> None:
+    """What else may be said to someone whose box is of none of the families that were tried."""
+    if rank is not None and "multi-head" not in tried:
+        error.add_note('If there may be several heads of that rank, family="multi-head" allows for them')
+    if tried[-1] == "any-network" and "block" not in tried:
+        error.add_note(
+            f"Several heads in front of a network show apart only in all of its outputs: this box gives "
+            f"{outputs} of {dim}; with all of them family='block' may find them"
+        )
+
+
+def why_not(declared: Family, oracle: Oracle, rank: int | None) -> str:
+    """What fresh answers that do not fit say of the box."""
+    also = "" if rank is None else f", or its rank is above rank={rank}"
+    return (
+        f"the box is not {declared.what}, or its answers are less accurate than promised "
+        f"(then say so with {PROMISES[oracle.answers]}){also}"
+    )
+
+
+def inaccurate(oracle: Oracle, accuracy: float | None, found: Recovery, needed: str) -> AccuracyUnreachable:
+    """Refuses a bound that is infinite, or larger than was asked for; `needed` says in words what would help."""
+    promised = oracle.tolerance or oracle.rtol or oracle.max_norm
+    needed = needed or (better(oracle, accuracy, found.bound) if promised else "")
+    advice = f"{needed} is needed" if needed else "its numbers have too few digits"
+    asked = f"asked for ||W_hat - W||_F <= {accuracy or 0.0:.3g}"
+    if found.bound is None:
+        why = f"for family {found.family!r} nothing is guaranteed, only checked on fresh queries"
+        return AccuracyUnreachable(f"{asked}, but {why}; leave accuracy= out, or take what was found from .best", found)
+    if not np.isfinite(found.bound):
+        return AccuracyUnreachable(f"this box's answers do not bound W at all; {advice}", found)
+    return AccuracyUnreachable(f"{asked}, this box's answers only prove {found.bound:.3g}; {advice}", found)
+
+
+def better(oracle: Oracle, accuracy: float | None, bound: float | None) -> str:
+    """What would be needed. An error falls with the tolerance, and with the length of the tokens."""
+    if accuracy is None or bound is None or not np.isfinite(bound) or oracle.answers != "value":
+        return NEEDED[oracle.answers]
+    short = bound / accuracy
+    promises = {"tolerance": oracle.tolerance / short, "rtol": oracle.rtol / short}
+    smaller = " and ".join(f"{name} = {value:.2g}" for name, value in promises.items() if value > 0)
+    longer = "" if oracle.max_norm is None or oracle.rtol else f"max_norm = {oracle.max_norm * short:.2g}"
+    return " or ".join(f"about {option}" for option in (smaller, longer) if option) or NEEDED[oracle.answers]
