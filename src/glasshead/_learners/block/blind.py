@@ -33,7 +33,7 @@ def read_blind_parts(
     blind = at.within(total.visible).blind
     unknown = sum(v.shape[1] for v in V)
     z = z[: int(MORE_ROWS * unknown) + FEW]
-    if len(blind) == 0 or len(z) < unknown:
+    if len(z) < unknown:
         return B
     weights, along = find_along(oracle, beside, z, B, blind)
     each = np.concatenate([weights[:, [h]] * (z @ v) for h, v in enumerate(V)], axis=1)

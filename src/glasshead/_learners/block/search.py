@@ -119,13 +119,15 @@ def find_exact(
     maps, as long as it gets better."""
     at, wanted = references[0], EXACT * oracle.roundoff
     view = at.within(total.outputs)
-    beside = read_beside(oracle, references, each_time(view, heads, way.lost), heads, rng)
+    beside = None
     for _ in range(ROUNDS):
+        beside = beside or read_beside(oracle, references, total, heads, each_time(view, heads, way.lost), rng)
         rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, wanted, beside)
         if better is None:
             raise NotConverged(NO_WEIGHTS)
         before, heads = heads, better
-        if heads.ratio <= DROPPED or (heads.ratio > before.ratio / BETTER and heads.misfit > before.misfit / BETTER):
+        settled = heads.ratio > before.ratio / BETTER and heads.misfit > before.misfit / BETTER
+        if settled or (beside is not None and heads.ratio <= DROPPED):
             break
     if not heads.ratio <= DROPPED:
         raise NotConverged(f"value maps of {len(way.sizes)} heads fit what single keys move only to {heads.ratio:.0e}")
@@ -142,8 +144,12 @@ def find_exact(
 
 
 def read_beside(
-    oracle: Oracle, references: list[Reference], each: int, heads: Heads, rng: np.random.Generator
+    oracle: Oracle, references: list[Reference], total: Total, heads: Heads, each: int, rng: np.random.Generator
 ) -> Beside | None:
-    """The other token, if heads show there."""
-    keys = read_keys(oracle, references[1], heads, each, rng)
-    return None if keys is None else Beside(references[1], keys)
+    """The other token, if there is something that the first does not see, and heads show there. One head alone is the
+    sum, which needs no other."""
+    at, other = references
+    if len(at.within(total.visible).blind) == 0 or len(heads.V) == 1:
+        return None
+    keys = read_keys(oracle, other, heads, each, rng)
+    return None if keys is None else Beside(other, keys)
