@@ -24,7 +24,8 @@ LONGEST_KEYS = 2.0  # times ordinary tokens
 MOST_MOVED = 0.03  # of an answer, by a key in a row; less where directions are seen so many times worse than others:
 ILL_SEEN = 3e4
 SHORTER_KEYS, SHORTENINGS = 0.25, 3  # rows in which no heads are found are asked with shorter keys
-FIRST, EXACT = 1e-9, 6.0  # how exactly tokens are found at first, of an answer, and then, in roundings
+FIRST, NEARLY, EXACT = 1e-9, 3e3, 6.0  # how exactly tokens are found at first, of an answer, and then, in roundings
+ENOUGH = 1e3  # roundings, in the direction that is seen worst: a misfit that is hardly more
 DROPPED = 1e-6  # a rank drop worse than this is none
 ROUNDS = 16
 BETTER = 3.0  # another round goes on where the last one made things so many times better
@@ -122,7 +123,7 @@ def find_exact(
     beside = None
     for _ in range(ROUNDS):
         beside = beside or read_beside(oracle, references, total, heads, each_time(view, heads, way.lost), rng)
-        rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, wanted, beside)
+        rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, NEARLY * oracle.roundoff, beside)
         if better is None:
             raise NotConverged(NO_WEIGHTS)
         before, heads = heads, better
@@ -140,6 +141,8 @@ def find_exact(
         if better is None or not better.misfit < heads.misfit:
             break
         rows, heads, total, view = again, better, sharper, seen
+        if heads.misfit <= ENOUGH * condition(view) * oracle.roundoff:
+            break
     return Found(references, total, way, heads, view)
 
 
