@@ -114,6 +114,10 @@ def test_a_bert_answers_like_the_model(model):
 def in_transformer_lens(named, X):
     """The attention of TransformerLens at the last token, as it is written there."""
     q, k, v = (np.einsum("bnm,hme->bnhe", X, named[f"W_{part}"]) + named[f"b_{part}"] for part in "QKV")
+    if named.frequencies is not None:
+        angles = np.outer(np.arange(X.shape[1]), np.tile(named.frequencies, 2))[:, None]
+        half, cos, sin = len(named.frequencies), np.cos(angles), np.sin(angles)
+        q, k = (x * cos + np.concatenate([-x[..., half:], x[..., :half]], axis=-1) * sin for x in (q, k))
     scores = np.einsum("bhe,bnhe->bhn", q[:, -1], k) / np.sqrt(q.shape[-1])
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
@@ -126,6 +130,19 @@ def test_transformer_lens_answers_like_the_model(model):
     assert named["W_Q"].shape == (heads, model.dim, model.dim // heads)
     assert named["W_O"].shape == (heads, model.dim // heads, model.dim)
     np.testing.assert_allclose(in_transformer_lens(named, tokens(model)), model(tokens(model)), atol=1e-10)
+
+
+@pytest.mark.parametrize("rank", [4, 6, 8])
+def test_transformer_lens_answers_like_a_block_that_turns(rank):
+    turning = gh.Rotary.random(16, heads=3, rank=rank, seed=2)
+    v = np.random.default_rng(0).standard_normal((3, 16, 4)) @ np.random.default_rng(1).standard_normal((3, 4, 16))
+    heads = [gh.Attention(turning.W(h, 0), v[h], key_bias=turning.key_bias(h, 0)) for h in range(3)]
+    model = gh.Block(heads, norms=[gh.Norm("rms", 1e-6)], rotary=turning)
+    named, X = model.to_transformer_lens(width=8), model.front(tokens(model))
+    np.testing.assert_allclose(in_transformer_lens(named, X), model.attended(X), atol=1e-10)
+    found = model.to_projections(width=8)
+    np.testing.assert_array_equal(found.frequencies, named.frequencies)
+    assert np.abs(found.frequencies[: rank // 2] - turning.frequencies[0]).max() == 0
 
 
 def test_what_was_recovered_is_put_back_into_the_layer():
@@ -192,9 +209,9 @@ def test_what_is_chosen_is_said():
 
 
 def test_an_output_bias_that_nobody_knows_is_zero_and_said():
-    from glasshead._models.export import projections
+    from glasshead._models.fused import Layer, projections
 
-    found = projections(layer(12, 3).heads, None)
+    found = projections(Layer(layer(12, 3).heads, None))
     assert not found.o_bias.any()
     assert "the output bias is not known and set to 0" in found.chosen
 
@@ -238,7 +255,28 @@ def test_layouts_that_do_not_exist_are_refused():
         gh.MultiHead.random(4, 2, rank=2).to_torch()
     with pytest.raises(ValueError, match=r"answers d = 12 numbers, this model 5"):
         layer(12, 3, outputs=5).to_transformers("bert")
-    with pytest.raises(ValueError, match="expected one of 'bert', got 'gpt5'"):
+    with pytest.raises(ValueError, match="expected one of 'bert', 'gpt2', 'llama', got 'gpt5'"):
         layer(12, 3).to_transformers("gpt5")
     with pytest.raises(ValueError, match="expected a width >= 1, got 0"):
         layer(12, 3).to_projections(0)
+
+
+def test_circuits_are_maps_of_tokens():
+    model = layer(12, 3)
+    X = tokens(model, 2)
+    scores = np.einsum("bd,hde,be->bh", X[:, 1], model.W_QK, X[:, 0])
+    np.testing.assert_allclose(scores, np.stack([np.sum(X[:, 0] * (X[:, 1] @ h.W.T), axis=1) for h in model.heads]).T)
+    np.testing.assert_array_equal(model.W_OV, model.v)
+    block = gh.Block(model.heads)
+    for name, maps in (("W_QK", model.W_QK), ("W_OV", model.W_OV)):
+        s, values = getattr(model, f"{name}_singular_values"), getattr(model, f"{name}_eigenvalues")
+        np.testing.assert_allclose(np.sum(s**2, axis=1), np.sum(maps**2, axis=(1, 2)))
+        assert np.all(np.diff(s, axis=1) <= 0)
+        assert s[:, 4:].max() < 1e-12  # of rank 4
+        np.testing.assert_allclose(values.sum(axis=1), np.trace(maps, axis1=1, axis2=2), atol=1e-12)
+        assert np.all(np.diff(np.abs(values), axis=1) <= 1e-12)
+        np.testing.assert_array_equal(getattr(block, f"{name}_singular_values"), s)
+    one = gh.MultiHead.random(4, 2)
+    assert one.W_OV.shape == (2, 4, 1)
+    with pytest.raises(ValueError, match="expected answers as long as tokens, d = 4, got 1"):
+        one.W_OV_eigenvalues  # noqa: B018

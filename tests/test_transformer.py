@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._models.network import Network
+from glasshead._models.transformer import Network
 from glasshead._oracles.straightened import Straightened
 from glasshead._oracles.views import Antisymmetric
 

@@ -32,7 +32,7 @@ def test_biases_and_factors_are_kept():
     model = head(3, key_bias=1.0, bias=1.0)
     X = sequences(3, [4])[0]
     np.testing.assert_allclose(gh.paper.proposition_7_1(model, [0.5, 0.5])(X), model(X), rtol=1e-12)
-    assert gh.paper.proposition_7_1(gh.Attention.random(6, rank=2), [1.0]).heads[0]._whole is None
+    assert gh.paper.proposition_7_1(gh.Attention.random(6, rank=2), [1.0]).heads[0]._part.shape == (2, 6)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from .._learned import HeldOut, LearnedHead, head_length
 from .._models import Attention
 from .._oracles import Oracle, Voting
 from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, Compared, unit_scale
+from .ordinary import NEIGHBOUR_TIMES, NEIGHBOURS
 
 SAFE_MARGIN = 2.0  # times the error bounds: what a predicted value must be to be held against the box
 SIGN_DRAWS = 64  # sequences drawn until two of them are answered differently
@@ -65,9 +66,6 @@ def flat_size(learned: LearnedHead) -> float:
     """Where every score is 0: tokens so long that one which is not would show, as far as the bounds rule it out."""
     of_bias = float(np.linalg.norm(learned.model.key_bias)) + learned.bound_key_bias
     return FLAT_SCORE * min(1 / max(learned.bound, LEAST_BOUND) ** 0.5, 1 / max(of_bias, LEAST_BOUND))
-
-
-NEIGHBOURS, NEIGHBOUR_TIMES = 6, 3.0  # heads as far off as bounds leave open, and times what they say where it says 0
 
 
 def beside_changes(

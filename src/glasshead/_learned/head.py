@@ -11,7 +11,7 @@ import numpy as np
 from .._models import Attention
 from .._oracles import Oracle
 from .._plan import BITS
-from .learned import MEASURED, Predicting, free_parameters, gaussian_like, head_length, typical_score_error
+from .learned import MEASURED, Predicting, free_parameters, head_length, perturbed, typical_score_error
 
 STRICT_POWER = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
 OPEN_TIMES, OPEN_SCORE = 3.0, 0.5  # times the typical error of a score, and one that settles nothing
@@ -77,8 +77,7 @@ class LearnedHead(Predicting):
     def neighbour(self, rng: np.random.Generator) -> Attention:
         """A head as far from this one as all of its bounds leave open, in a random direction."""
         near = self.with_scores_off([(self.bound, self.bound_key_bias)], rng)
-        v, bias = near.v, np.asarray(near.bias)
-        v, bias = v + gaussian_like(v, self.bound_v, rng), bias + gaussian_like(bias, self.bound_bias, rng)
+        v, bias = perturbed(near.v, self.bound_v, rng), perturbed(np.asarray(near.bias), self.bound_bias, rng)
         return Attention(near.W, v=v, key_bias=near.key_bias, bias=bias)
 
     def hidden(self, share: float, rng: np.random.Generator) -> list[Any]:

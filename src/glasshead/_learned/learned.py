@@ -152,27 +152,19 @@ class Learned:
 
     def recovery(self, queries: int, check: HeldOut | None, seen: str = "") -> Recovery:
         """What the user gets, after so many queries, if that is what fresh ones said; `seen` is why this family."""
-        ranks = self.rank if isinstance(self.rank, tuple) else (self.rank,)
-        said = "not yet checked" if check is None else check.words
-        confidence = self.confidence
+        check = check or UNCHECKED
+        said, confidence = check.words, self.confidence
         if confidence is None:
-            confidence = 0.0 if check is None else check.confidence
+            confidence = check.confidence
             passes = f"; a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
             said += passes * (confidence > 0)
-        return Recovery(
-            model=self.model,
-            family=self.model.family,
-            heads=len(ranks),
-            rank=ranks[0] if len(ranks) == 1 else ranks,
-            queries=queries,
-            limit=self.limit,
-            bound=self.bound,
-            bound_v=self.bound_v,
-            confidence=confidence,
-            residual=None if check is None else check.residual,
-            checked=None if check is None else check.checked,
-            reason=f"{seen + ': ' if seen else ''}{self.words}; {said}",
-        )
+        ranks = self.rank if isinstance(self.rank, tuple) else (self.rank,)
+        reason = f"{seen + ': ' if seen else ''}{self.words}; {said}"
+        bounds = {"bound": self.bound, "bound_v": self.bound_v, "confidence": confidence}
+        checked = {"residual": check.residual, "checked": check.checked}
+        rank = ranks[0] if len(ranks) == 1 else ranks
+        what = self.model, self.model.family, len(ranks), rank, queries, self.limit
+        return Recovery(*what, **bounds, **checked, reason=reason)
 
 
 def typical_score_error(tokens: np.ndarray, of_W: float, of_key_bias: float) -> float:
@@ -199,9 +191,9 @@ def head_length(head: Any) -> float:
     return suited_length(head.dim, head.W_norm, float(np.linalg.norm(head.key_bias)))
 
 
-def gaussian_like(x: np.ndarray, norm: float, rng: np.random.Generator) -> np.ndarray:
-    """Of that shape, and of about that norm."""
-    return np.asarray(norm / np.sqrt(x.size) * rng.standard_normal(x.shape))
+def perturbed(x: np.ndarray, norm: float, rng: np.random.Generator) -> np.ndarray:
+    """Off by about that norm, in a random direction."""
+    return np.asarray(x + norm / np.sqrt(x.size) * rng.standard_normal(x.shape))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,8 +211,7 @@ class Attending(Learned):
         """The model with the W and the key bias of each head off by so much, in a random direction."""
 
         def moved(head: Any, of_W: float, of_key_bias: float) -> tuple[np.ndarray, np.ndarray]:
-            W, key_bias = head.W, head.key_bias
-            return W + gaussian_like(W, of_W, rng), key_bias + gaussian_like(key_bias, of_key_bias, rng)
+            return perturbed(head.W, of_W, rng), perturbed(head.key_bias, of_key_bias, rng)
 
         return self.model.with_scores(*(moved(h, *each) for h, each in zip(self.model.heads, off, strict=True)))
 
@@ -238,7 +229,6 @@ class Attending(Learned):
 
     @property
     def flat(self) -> Any:
-        """The model with attention that prefers no token."""
         return self.model.with_scores(*((np.zeros_like(h.W), np.zeros_like(h.key_bias)) for h in self.model.heads))
 
     def largest_term(self, x: np.ndarray) -> float:

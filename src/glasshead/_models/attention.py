@@ -5,7 +5,6 @@ W is kept as it was given, whole or as two factors `K^T Q` from projections, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +13,8 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 from .._linalg import factored_svd, numerical_rank
 from .._types import ArrayLike, DTypeLike, Float
 from .._validate import as_real, check_rank, check_shape
-from .export import Exported, Scored
+from .export import Exported
+from .fused import Layer
 
 Kind = TypeVar("Kind", bound="Head")
 QueryKey = tuple[np.ndarray, np.ndarray]
@@ -24,7 +24,7 @@ Scoring = tuple[np.ndarray, np.ndarray]  # W and a key bias
 class Head:
     """The part of a model that scores tokens against the last one, `x_i . (W x_N + key_bias)`."""
 
-    _whole: np.ndarray | None
+    _part: np.ndarray  # W, or Q where there are factors
     _factors: QueryKey | None
     _key_bias: np.ndarray | None
 
@@ -37,7 +37,7 @@ class Head:
         check_shape(square or factors is not None, "W of shape (d, d) with d >= 1", first.shape)
         dtype = first.dtype if dtype is None else dtype
         first = first.astype(dtype, copy=False)
-        self._whole = first if factors is None else None
+        self._part = first
         self._factors = None if factors is None else (first, factors[1].astype(dtype, copy=False))
         self._key_bias = None
         if key_bias is not None:
@@ -58,17 +58,8 @@ class Head:
         return self._part.dtype
 
     @property
-    def _part(self) -> np.ndarray:
-        """W or Q, whichever there is."""
-        return self._factors[0] if self._factors is not None else self.W
-
-    @property
     def W(self) -> Float[np.ndarray, "d d"]:
-        if self._factors is not None:
-            Q, K = self._factors
-            return K.T @ Q
-        assert self._whole is not None
-        return self._whole
+        return self._part if self._factors is None else self._factors[1].T @ self._factors[0]
 
     @property
     def W_norm(self) -> float:
@@ -89,11 +80,7 @@ class Head:
 
     def keys_against(self, last: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
         """`W x + key_bias` for each row x of `last`: what the other tokens are scored with."""
-        if self._factors is not None:
-            Q, K = self._factors
-            keys = (last @ Q.T) @ K
-        else:
-            keys = last @ self.W.T
+        keys = last @ self.W.T if self._factors is None else (last @ self._factors[0].T) @ self._factors[1]
         return keys if self._key_bias is None else keys + self._key_bias
 
     def weights(self, batch: Float[np.ndarray, "B N d"]) -> Float[np.ndarray, "B N"]:
@@ -116,10 +103,8 @@ class Head:
         check_rank(rank, self.dim)
         U, s, Vt = np.linalg.svd(self.W) if self._factors is None else factored_svd(*self._factors)
         keep = min(len(s), rank or max(1, numerical_rank(s, self.dim)))
-        root = np.sqrt(s[:keep])
-        Q, K = root[:, None] * Vt[:keep], root[:, None] * U[:, :keep].T
-        missing = (rank or keep) - keep
-        return np.pad(Q, ((0, missing), (0, 0))), np.pad(K, ((0, missing), (0, 0)))
+        root, missing = np.sqrt(s[:keep])[:, None], ((0, (rank or keep) - keep), (0, 0))
+        return np.pad(root * Vt[:keep], missing), np.pad(root * U[:, :keep].T, missing)
 
     def numpy(self: Kind) -> Kind:
         return self
@@ -223,21 +208,18 @@ class Attention(Head, Exported):
         """A Gaussian head whose scores on unit-variance tokens have variance about `dim`; `rank` keeps its factors."""
         check_size(dim, rank)
         rng = np.random.default_rng(seed)
-        v = rng.standard_normal(dim)
         head = cls.__new__(cls)
-        head._set(**random_scores(dim, rank, rng), v=v, key_bias=None, bias=0.0)
+        head._set(v=rng.standard_normal(dim), **random_scores(dim, rank, rng), key_bias=None, bias=0.0)
         return head
 
     def __call__(self, X: ArrayLike) -> np.ndarray | np.floating:
         batch, single = self.batched(X)
-        weights, values = self.weights(batch), batch @ self.v
-        answers = np.einsum("bn,bn...->b...", weights, values) + self.bias
+        answers = np.einsum("bn,bn...->b...", self.weights(batch), batch @ self.v) + self.bias
         return answers[0] if single else answers
 
     def with_scores(self, scoring: Scoring) -> Attention:
         """This head with another W and key bias."""
-        W, key_bias = scoring
-        return Attention(W, v=self.v, key_bias=key_bias, bias=self.bias)
+        return Attention(scoring[0], v=self.v, key_bias=scoring[1], bias=self.bias)
 
     def with_values(self, v: ArrayLike, bias: ArrayLike = 0.0) -> Attention:
         """The head with these scores, another v and another bias."""
@@ -248,8 +230,8 @@ class Attention(Head, Exported):
         values = (X @ self.v).reshape(*X.shape[:-1], -1)
         return np.asarray(np.abs(values).max(axis=(-2, -1)) + np.abs(self.bias).max())
 
-    def _layer(self) -> tuple[Sequence[Scored], ArrayLike | None]:
-        return (self,), self.bias
+    def _layer(self) -> Layer:
+        return Layer((self,), self.bias)
 
     def tensors(self) -> dict[str, np.ndarray]:
         return self.score_tensors() | {"v": self.v, "bias": np.asarray(self.bias)}

@@ -21,7 +21,8 @@ from scipy.special import (  # pyright: ignore[reportMissingTypeStubs]
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .attention import Attention, Scoring
-from .export import Exported, Scored
+from .circuits import Circuits
+from .fused import Layer
 from .multi_head import MultiHead
 from .norm import Norm, token_before
 from .rotary import Rotary
@@ -29,7 +30,7 @@ from .rotary import Rotary
 RESIDUAL_MAPS = ("assumed identity", "none", "unknown")
 
 
-class Block(Exported):
+class Block(Circuits):
     """Heads with value-output maps `v (d, d)`, a residual connection around them, and behind both whatever the box
     does.
 
@@ -121,16 +122,6 @@ class Block(Exported):
         """The norm before the heads, if there is one."""
         return next((norm for norm in self.norms if norm.place == "before"), None)
 
-    @property
-    def W_QK(self) -> Float[np.ndarray, "H d d"]:
-        """`W^T` of each head: query times key, in the order that interpretability has."""
-        return np.stack([np.asarray(head.W).T for head in self.heads])
-
-    @property
-    def W_OV(self) -> Float[np.ndarray, "H d d"]:
-        """The value-output map of each head."""
-        return np.asarray(self._sum.v)
-
     def scores(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b H n"]:
         """Of every token for the last one, as heads see tokens: normalised, if there is a norm before."""
         if self.rotary is not None:
@@ -208,8 +199,13 @@ class Block(Exported):
     def numpy(self) -> Block:
         return self
 
-    def _layer(self) -> tuple[Sequence[Scored], ArrayLike | None]:
-        return self.heads, None
+    def _layer(self) -> Layer:
+        notes = []
+        if self.front is not None:
+            notes.append("the norm before has gains of 1 and shifts of 0: its own are folded in")
+        if self.residual_map != RESIDUAL_MAPS[0]:
+            notes.append("value maps are those that single tokens see, up to one invertible map of the outputs")
+        return Layer(self.heads, None, self.rotary, self.slopes, tuple(notes))
 
     def tensors(self) -> dict[str, np.ndarray]:
         named = {name: tensor for name, tensor in self._sum.tensors().items() if name != "bias"}

@@ -1,94 +1,50 @@
 """Heads back in the user's world: as fused projections, as a torch layer, under the names of other libraries.
 
-Answers show `W = K^T Q / sqrt(width)`, `key_bias = K^T q_bias / sqrt(width)` and `v = V^T O^T` of every head, and
-nothing of the basis in which Q and K, V and O meet. The one chosen here is balanced: K and `[Q, q_bias]`, V and O have
-the same singular values, in falling order; a key bias larger than W counts as large as W. A bias of the keys shifts all
-scores alike, and one of the values cannot be told from that of the output: both are 0. The functions take heads, so
-that a model which is a list of heads inherits `Exported` and names them.
+`fused` makes the projections, `half_split` those of rotary positions, and `sharing` finds heads that can stand on the
+same keys and values. A model which is a list of heads inherits `Exported` and names them. With a norm before the heads
+what is exported reads tokens behind that norm, which then has gains of 1 and shifts of 0: its own are folded in.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from .._linalg import factored_svd, numerical_rank
-from .._types import ArrayLike, Float
-
-SAME_MODEL = 1e-10  # of its norm, a matrix may lose so much and still be called the same
-
-
-@runtime_checkable
-class Scored(Protocol):
-    """A head as far as it is exported."""
-
-    @property
-    def dim(self) -> int: ...
-    @property
-    def dtype(self) -> np.dtype[np.floating]: ...
-    @property
-    def W_norm(self) -> float: ...
-    @property
-    def key_bias(self) -> np.ndarray: ...
-    @property
-    def v(self) -> np.ndarray: ...
-    def score_tensors(self) -> dict[str, np.ndarray]: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Projections:
-    """The fused projections of a layer as `nn.MultiheadAttention` has them: rows of Q, K, V and columns of O by head.
-
-    `softmax_i((K_h x_i) . (Q_h x_N + q_bias_h) / sqrt(width)) (V_h x_i + v_bias_h)` for each head h, side by side, then
-    `O (..) + o_bias`. `chosen` says what answers do not show and was chosen, `lost` the largest share of a matrix that
-    did not fit into `width` rows.
-    """
-
-    Q: Float[np.ndarray, "rows d"]
-    K: Float[np.ndarray, "rows d"]
-    V: Float[np.ndarray, "rows d"]
-    O: Float[np.ndarray, "k rows"]  # noqa: E741 (its name everywhere)
-    q_bias: Float[np.ndarray, " rows"]
-    k_bias: Float[np.ndarray, " rows"]
-    v_bias: Float[np.ndarray, " rows"]
-    o_bias: Float[np.ndarray, " k"]
-    heads: int
-    lost: float
-    chosen: str
-
-    @property
-    def width(self) -> int:
-        """Rows of Q, K and V that each head has."""
-        return len(self.Q) // self.heads
-
-    def by_head(self, rows: Float[np.ndarray, "rows *d"]) -> Float[np.ndarray, "heads width *d"]:
-        """Rows of Q, K, V or of their biases, cut into heads."""
-        return rows.reshape(self.heads, self.width, *rows.shape[1:])
+from .fused import Layer, Projections, projections
+from .sharing import grouped
 
 
 class StateDict(dict[str, Any]):
-    """Parameters by name, with `chosen`, a sentence on what answers do not show."""
+    """Parameters by name, with `chosen`, a sentence on what answers do not show.
 
-    def __init__(self, named: Mapping[str, Any], chosen: str) -> None:
+    `frequencies` are those of rotary positions, in radians per place, or None: what a rotary embedding elsewhere has as
+    `inv_freq`, coordinate j turning with coordinate `width / 2 + j`. `key_value_heads` counts heads of keys and values.
+    """
+
+    def __init__(
+        self,
+        named: Mapping[str, Any],
+        chosen: str,
+        frequencies: np.ndarray | None = None,
+        key_value_heads: int | None = None,
+    ) -> None:
         super().__init__(named)
-        self.chosen = chosen
+        self.chosen, self.frequencies, self.key_value_heads = chosen, frequencies, key_value_heads
 
 
 class Exported(ABC):
     """A model made of heads that can be handed to other libraries."""
 
     @abstractmethod
-    def _layer(self) -> tuple[Sequence[Scored], ArrayLike | None]:
-        """Its heads, and the bias of its outputs or None where nobody knows it."""
+    def _layer(self) -> Layer:
+        """Its heads, and what is known of biases and positions."""
 
     def to_projections(self, width: int | None = None, *, rtol: float | None = None) -> Projections:
         """Q, K, V, O and their biases in the layout of `nn.MultiheadAttention`, with one choice of basis per head.
 
-        >>> import glasshead as gh
         >>> gh.MultiHead.random(8, heads=2, rank=4).to_projections().Q.shape
         (8, 8)
 
@@ -96,9 +52,10 @@ class Exported(ABC):
         higher rank, or a key bias outside of the column space of K. To leave out up to a share `rtol` of a matrix is
         allowed, 1e-10 or the rounding of a product in the model's format; `.lost` has what it was. Recovered from few
         digits, a key bias is off by more than that: pass the error of the recovery. One number per answer is one row
-        of O.
+        of O. Rotary positions have `.frequencies`, which are the same for all heads: those found for different heads
+        may be apart by `rtol` radians per place. Slopes of scores have no place here.
         """
-        return projections(*self._layer(), width, rtol)
+        return projections(self._layer(), width, rtol)
 
     def to_torch(self, *, rtol: float | None = None) -> Any:
         """An `nn.MultiheadAttention` (`batch_first`, in evaluation mode) that answers like the model.
@@ -113,121 +70,46 @@ class Exported(ABC):
 
         `"bert"`: the names of `BertAttention`, so that
         `bert.encoder.layer[0].attention.load_state_dict(model.to_transformers("bert"), strict=False)` replaces all but
-        its LayerNorm; `prefix` goes before every name, `"encoder.layer.0.attention."` for the whole model. `.chosen`
-        says what answers do not show. `rtol` and errors are those of `to_projections`.
+        its LayerNorm; `"gpt2"`: those of `GPT2Attention`. `prefix` goes before every name,
+        `"encoder.layer.0.attention."` for the whole model.
+
+        `"llama"`: those of `LlamaAttention`, whose `num_key_value_heads` must be `.key_value_heads`, and whose rotary
+        embedding must have `.frequencies` as its `inv_freq` (0 where positions do not turn anything). Heads that read
+        the same keys and values share them, and are put in a row; `attention_bias` is wanted where the state dict has
+        biases. `.chosen` says what answers do not show. `rtol` and errors are those of `to_projections`.
         """
         if kind not in LAYOUTS:
             raise ValueError(f"expected one of {', '.join(map(repr, LAYOUTS))}, got {kind!r}")
-        return named_state(square(self._layer(), rtol, "this kind of layer"), LAYOUTS[kind], prefix)
+        layer = self._layer()
+        found = square(layer, rtol, "this kind of layer", turning=kind == "llama")
+        state = LAYOUTS[kind](found, layer.allowed(rtol))
+        return with_tensors(state, prefix)
 
     def to_transformer_lens(self, width: int | None = None, *, rtol: float | None = None) -> StateDict:
         """The parameters under the names and in the shapes of TransformerLens, as numpy arrays.
 
         `W_Q, W_K, W_V [head, d_model, d_head]`, `W_O [head, d_head, d_model]`, `b_Q, b_K, b_V [head, d_head]`,
         `b_O [d_model]`: tokens are rows there, `x @ W_Q[h] + b_Q[h]`, and scores are divided by `sqrt(d_head)`.
+        Rotary positions have `.frequencies`, and coordinates are paired as with `rotary_adjacent_pairs=False`.
         `.chosen` says what answers do not show. `width`, `rtol` and errors are those of `to_projections`.
         """
-        return transformer_lens(projections(*self._layer(), width, rtol))
+        return transformer_lens(projections(self._layer(), width, rtol))
 
 
-def projections(
-    heads: Sequence[Scored], bias: ArrayLike | None, width: int | None = None, rtol: float | None = None
-) -> Projections:
-    """The fused projections of the sum of these heads; a bias of None is unknown."""
-    dim, dtype, outputs = heads[0].dim, heads[0].dtype, heads[0].v.shape[1:] or (1,)
-    width = whole_width(dim, len(heads)) if width is None else width
-    if width < 1:
-        raise ValueError(f"expected a width >= 1, got {width}")
-    allowed = max(SAME_MODEL, 4 * dim * float(np.finfo(dtype).eps)) if rtol is None else rtol
-    cut = [cut_head(head, h, width, allowed) for h, head in enumerate(heads)]
-    Q, K, V, O, q_bias = (np.concatenate([part[i] for part in cut]).astype(dtype) for i in range(5))  # noqa: E741
-    known = np.zeros(outputs, dtype) if bias is None else np.broadcast_to(np.asarray(bias, dtype), outputs).copy()
-    none, lost = np.zeros(len(Q), dtype), max(part[5] for part in cut)
-    return Projections(Q, K, V, O.T, q_bias, none, none.copy(), known, len(heads), lost, choice(bias is None, lost))
-
-
-def choice(unknown_bias: bool, lost: float) -> str:
-    """What was chosen, for a reader."""
-    basis = "the basis of every head, which answers do not show, makes Q and K, and V and O, equally large"
-    biases = "the biases of keys (they do nothing) and values (part of the output bias) are 0"
-    output = "the output bias is not known and set to 0" if unknown_bias else "the output bias is the model's"
-    return f"Chosen: {basis}; {biases}; {output}" + (f"; a share of {lost:.1e} was left out." if lost else ".")
-
-
-def whole_width(dim: int, heads: int) -> int:
-    if dim % heads:
-        raise ValueError(f"{heads} heads do not divide d = {dim}, as this layout wants; to_projections takes a width")
-    return dim // heads
-
-
-def cut_head(head: Scored, number: int, width: int, allowed: float) -> tuple[Any, ...]:
-    """`Q, K, V (width, d)`, `O^T (width, k)` and `q_bias (width,)` of one head, and what did not fit, as a share."""
-    size = float(np.linalg.norm(head.key_bias))
-    scale = min(1.0, (head.W_norm or 1.0) / size) if size else 1.0  # else W drowns in the rounding of a large bias
-    left, s, right, own = decomposed(head, scale * head.key_bias.astype(np.float64))
-    check_fits(f"W of head {number}", own, width, allowed)
-    if (lost := share_beyond(s, width)) > allowed:
-        raise ValueError(
-            f"the key bias of head {number} lies outside of the column space of K: with {width} rows per head a share "
-            f"of {lost:.1e} of it would be lost"
-        )
-    U, sizes, Vt = np.linalg.svd(head.v.astype(np.float64).reshape(head.dim, -1), full_matrices=False)
-    check_fits(f"v of head {number}", sizes, width, allowed)
-    K, Q = balanced(left, s * np.sqrt(width), right, width)
-    V, O = balanced(U, sizes, Vt, width)  # noqa: E741
-    return Q[:, :-1], K, V, O, Q[:, -1] / scale, max(lost, share_beyond(sizes, width))
-
-
-def decomposed(head: Scored, column: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The singular value decomposition of `[W, column]`, and the singular values of W alone.
-
-    Taken together, a W of lower rank than K leaves room for a key bias that is not in its own column space.
-    """
-    own = {name: tensor.astype(np.float64) for name, tensor in head.score_tensors().items()}
-    if "W" in own:
-        U, s, Vt = np.linalg.svd(np.c_[own["W"], column], full_matrices=False)
-        return U, s, Vt, np.linalg.svd(own["W"], compute_uv=False)
-    Q, K = own["Q"], own["K"]
-    with_column = np.pad(Q, ((0, 1), (0, 1)))
-    with_column[-1, -1] = 1.0
-    return *factored_svd(with_column, np.vstack([K, column])), factored_svd(Q, K)[1]
-
-
-def share_beyond(sizes: np.ndarray, width: int) -> float:
-    """The share of a matrix that its singular values beyond the first `width` make up; rounding is none."""
-    counted = sizes[: max(1, numerical_rank(sizes, len(sizes)))]
-    whole = float(np.linalg.norm(counted))
-    return float(np.linalg.norm(counted[width:])) / whole if whole else 0.0
-
-
-def check_fits(what: str, sizes: np.ndarray, width: int, allowed: float) -> None:
-    """ValueError where a matrix with these singular values has too high a rank."""
-    if (share := share_beyond(sizes, width)) <= allowed:
-        return
-    rank = next(rank for rank in range(width + 1, len(sizes) + 1) if share_beyond(sizes, rank) <= allowed)
-    raise ValueError(
-        f"{what} has rank {rank}, but there are {width} rows per head: a share of {share:.1e} of it would be lost; "
-        f"to_projections(width={rank}) and to_transformer_lens(width={rank}) have room for it"
-    )
-
-
-def balanced(left: np.ndarray, s: np.ndarray, right: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """`A, B` of `width` rows with `A^T B = left diag(s) right`, as far as rows reach; rows of rounding are 0."""
-    keep = min(width, numerical_rank(s, len(s)))
-    root, missing = np.sqrt(s[:keep])[:, None], ((0, width - keep), (0, 0))
-    return np.pad(root * left[:, :keep].T, missing), np.pad(root * right[:keep], missing)
-
-
-def square(layer: tuple[Sequence[Scored], ArrayLike | None], rtol: float | None, what: str) -> Projections:
-    """Projections for a layer whose answers are as long as its tokens."""
-    heads, bias = layer
-    dim, outputs = heads[0].dim, heads[0].v.shape[1:]
+def square(layer: Layer, rtol: float | None, what: str, turning: bool = False) -> Projections:
+    """Projections for a layer whose answers are as long as its tokens, and which has rotary positions or has not."""
+    dim, outputs = layer.heads[0].dim, layer.heads[0].v.shape[1:]
     if outputs != (dim,):
         raise ValueError(
             f"{what} answers d = {dim} numbers, this model {outputs[0] if outputs else 'one'}; to_projections and "
             "to_transformer_lens have its matrices"
         )
-    return projections(heads, bias, None, rtol)
+    if layer.rotary is not None and not turning:
+        raise ValueError(
+            f"{what} has no place for rotary positions, which this model has; to_transformers('llama') and "
+            "to_transformer_lens have them"
+        )
+    return projections(layer, None, rtol)
 
 
 def torch_layer(found: Projections) -> Any:
@@ -246,22 +128,53 @@ def torch_layer(found: Projections) -> Any:
     return layer.eval()
 
 
-BERT = {"Q": "self.query", "K": "self.key", "V": "self.value", "O": "output.dense"}
-LAYOUTS = {"bert": BERT}
-
-
-def named_state(found: Projections, names: Mapping[str, str], prefix: str) -> StateDict:
-    """Weights and biases of linear layers with these names, as torch tensors."""
+def with_tensors(state: StateDict, prefix: str) -> StateDict:
+    """The same as torch tensors, under names that begin with the prefix."""
     import torch
 
-    state = {f"{prefix}{name}.weight": torch.tensor(getattr(found, part)) for part, name in names.items()}
-    biases = {
-        f"{prefix}{name}.bias": torch.tensor(getattr(found, f"{part.lower()}_bias")) for part, name in names.items()
+    tensors = {prefix + name: torch.tensor(array) for name, array in state.items()}
+    return StateDict(tensors, state.chosen, state.frequencies, state.key_value_heads)
+
+
+def bert_state(found: Projections, allowed: float) -> StateDict:
+    names = {"Q": "self.query", "K": "self.key", "V": "self.value", "O": "output.dense"}
+    weights = {f"{name}.weight": getattr(found, part) for part, name in names.items()}
+    biases = {f"{name}.bias": getattr(found, f"{part.lower()}_bias") for part, name in names.items()}
+    return StateDict(weights | biases, found.chosen)
+
+
+def gpt2_state(found: Projections, allowed: float) -> StateDict:
+    """Its linear maps are for tokens as rows, those of queries, keys and values side by side."""
+    named = {
+        "c_attn.weight": np.concatenate([found.Q, found.K, found.V]).T,
+        "c_attn.bias": np.concatenate([found.q_bias, found.k_bias, found.v_bias]),
+        "c_proj.weight": found.O.T,
+        "c_proj.bias": found.o_bias,
     }
-    return StateDict(state | biases, found.chosen)
+    return StateDict(named, found.chosen)
+
+
+def llama_state(found: Projections, allowed: float) -> StateDict:
+    if found.width % 2:
+        raise ValueError(f"a LLaMA turns pairs of coordinates, and {found.width} rows per head are an odd number")
+    own = grouped(found, allowed)
+    named = {f"{part.lower()}_proj.weight": getattr(own, part) for part in "QKVO"}
+    biases = {"q": own.q_bias, "k": own.k_bias, "v": np.zeros_like(own.k_bias), "o": found.o_bias}
+    if any(np.any(bias) for bias in biases.values()):
+        named |= {f"{part}_proj.bias": bias for part, bias in biases.items()}
+    frequencies = np.zeros(found.width // 2) if found.frequencies is None else found.frequencies
+    return StateDict(named, found.chosen, frequencies, own.key_value_heads)
+
+
+LAYOUTS: dict[str, Callable[[Projections, float], StateDict]] = {
+    "bert": bert_state,
+    "gpt2": gpt2_state,
+    "llama": llama_state,
+}
 
 
 def transformer_lens(found: Projections) -> StateDict:
     inward = {f"W_{part}": found.by_head(getattr(found, part)).swapaxes(1, 2) for part in "QKV"}
     biases = {f"b_{part}": found.by_head(getattr(found, f"{part.lower()}_bias")) for part in "QKV"}
-    return StateDict(inward | {"W_O": found.by_head(found.O.T)} | biases | {"b_O": found.o_bias}, found.chosen)
+    named = inward | {"W_O": found.by_head(found.O.T)} | biases | {"b_O": found.o_bias}
+    return StateDict(named, found.chosen, found.frequencies)

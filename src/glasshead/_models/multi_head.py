@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 from .._types import ArrayLike, DTypeLike, Float
 from .._validate import as_real, check_shape
 from .attention import Attention, Scoring
-from .export import Exported, Scored
+from .circuits import Circuits
+from .fused import Layer
 from .projections import heads_of, projections_of, read_out
 
 NUMBERS_AT_ONCE = 2**20  # numbers held at once per array: a few of them fit in the cache
 
 
-class MultiHead(Exported):
+class MultiHead(Circuits):
     """The sum of its heads, each a `gh.Attention`, and one bias.
 
     >>> import glasshead as gh
@@ -141,8 +142,8 @@ class MultiHead(Exported):
     def numpy(self) -> MultiHead:
         return self
 
-    def _layer(self) -> tuple[Sequence[Scored], ArrayLike | None]:
-        return self.heads, self.bias
+    def _layer(self) -> Layer:
+        return Layer(self.heads, self.bias)
 
     def tensors(self) -> dict[str, np.ndarray]:
         parameters = [head.score_tensors() | {"v": head.v} for head in self.heads]

@@ -1,9 +1,9 @@
 """How a box is asked. Every oracle has a dimension, a promise and `__call__`; a wrapper changes one thing about one.
 
-`base`: the two base classes. `box`: oracles around a callable, and how many digits it computes with. `boundary`: where
-a query is counted, the budget, progress, answers kept, and what may leave a recovery. `views`: the box on other tokens,
-its answers combined, or made better by asking again. `straightened`: a known network undone. `one_token`: the single
-token that is answered like a sequence. `long_token`: heads alone, where a norm stands in front of them.
+`base`: the two base classes. `box`: oracles around a callable, and how many digits it computes with; `signs`: those of
+yes and no. `boundary`: where a query is counted, the budget, progress, answers kept, and what may leave a recovery.
+`views`: the box on other tokens, its answers combined or averaged. `straightened`: a known network undone. `one_token`:
+the single token that is answered like a sequence. `long_token`: heads alone, where a norm stands in front of them.
 """
 
 from .base import (
@@ -21,9 +21,10 @@ from .base import (
     read_unit_rows,
 )
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
-from .box import Answering, SignOracle, ValueOracle, as_oracle
+from .box import Answering, ValueOracle, as_oracle
 from .long_token import LongToken, Sphere, find_long_token, find_order, find_sphere
 from .one_token import find_alike, read_slope, single
+from .signs import SignOracle, Voting
 from .straightened import FAR_OUT, LESS_FAR_OUT, Flat, Straightened
 from .views import (
     CERTAIN,
@@ -36,6 +37,5 @@ from .views import (
     OneOutput,
     Scaled,
     Translated,
-    Voting,
     Within,
 )

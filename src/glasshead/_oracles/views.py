@@ -1,5 +1,5 @@
 """A box seen otherwise: other tokens are sent than those that are asked about, or answers are combined or made better:
-noise is averaged, votes are taken on signs, and a narrow format is read as exact numbers that were rounded last."""
+noise is averaged, and a narrow format is read as exact numbers that were rounded at the very end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 
-from .._errors import OracleError
 from .._linalg import mean_zero
 from .._models import Norm
 from .._types import Float
@@ -152,9 +151,13 @@ class Averaged(Wrapper):
 
     def __init__(self, inner: Oracle, repeats: int, noise: float, relative: float = 0.0):
         super().__init__(inner)
-        self.repeats = repeats
+        self.repeats, self.noise, self.relative = repeats, noise, relative
         self.tolerance = inner.tolerance + CERTAIN * noise / math.sqrt(repeats)
         self.rtol = inner.rtol + CERTAIN * relative / math.sqrt(repeats)
+
+    @property
+    def once(self) -> Averaged:
+        return Averaged(self.inner, 1, self.noise, self.relative)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         X = np.asarray(X)
@@ -168,50 +171,6 @@ class Averaged(Wrapper):
             total = total + answers.reshape(now, *answers[: len(X)].shape).sum(axis=0)
             left -= now
         return total / self.repeats
-
-
-DOUBT = 1e-9  # the largest probability that an answer is still wrong
-# Times the square of the lead, votes on one query: a fair coin needs more only once in exp(16 pi^2 / 8) = 4e8 times.
-MOST_VOTES = 16
-
-
-class Voting(Wrapper):
-    """Asks every query until yes or no is ahead by so many votes that flips do not explain it.
-
-    With answers wrong with probability p at most, a lead of m comes about the wrong way round with probability at most
-    `1 / (1 + ((1 - p) / p)^m)` (the gambler's ruin), after `m / (1 - 2p)` votes on average: 12.5 votes at p = 0.1.
-    """
-
-    def __init__(self, inner: Oracle):
-        super().__init__(inner)
-        self.flips, self.decided = 0.0, 0
-        self.odds = (1 - inner.flips) / inner.flips if inner.flips > 0 else math.inf
-        self.lead = max(1, math.ceil(-math.log(DOUBT) / math.log(self.odds)))
-
-    @property
-    def doubt(self) -> float:
-        """The probability that an answer is wrong, at most."""
-        return 1 / (1 + self.odds**self.lead)
-
-    @property
-    def confidence(self) -> float:
-        """That all answers given so far are right."""
-        return (1 - self.doubt) ** self.decided
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        ahead, undecided, votes = np.zeros(len(X), int), np.arange(len(X)), 0
-        while len(undecided):
-            if votes > MOST_VOTES * self.lead**2:
-                words = f"yes and no to one query in turn, {votes:,} times: no promise of flips= explains that"
-                raise OracleError(words, X[undecided[0]])
-            # No fewer votes than are missing can decide, so they go out together.
-            missing = self.lead - np.abs(ahead[undecided])
-            again = np.repeat(undecided, missing)
-            votes += int(missing.min())
-            np.add.at(ahead, again, np.where(self.inner(X[again]), 1, -1))
-            undecided = undecided[np.abs(ahead[undecided]) < self.lead]
-        self.decided += len(X)
-        return ahead > 0
 
 
 SMALLEST_HALF = 2.0**-25  # half the smallest float16

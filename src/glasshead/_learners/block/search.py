@@ -104,8 +104,8 @@ def find_first_heads(
                 z = rng.standard_normal((rows_needed(oracle.dim, len(view.gains), way), oracle.dim))
                 moved = float(np.median(norms(view.seen(z @ total.B)))) / (COPIES + 1)
                 most = MOST_MOVED / (1 + condition(view) / ILL_SEEN) * float(np.linalg.norm(at.answer))
-                lengths = SCORES / typical, LONGEST_KEYS * size, most / moved
-                z *= min(lengths) * SHORTER_KEYS**shorter
+                limits = (SCORES, typical), (LONGEST_KEYS * size, 1.0), (most, moved)
+                z *= min(most / seen for most, seen in limits if seen > 0) * SHORTER_KEYS**shorter
                 rows = read_key_rows(oracle, at, total, z)
             rows, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST)
             if heads is not None:
