@@ -142,6 +142,8 @@ def read_columns(
     while True:
         first, changes, misfit = read_changes(oracle, at, heads, moves[:full], blocks)
         changed = changes @ np.linalg.pinv(blocks.reshape(-1, d)).T
+        if not (np.isfinite(changed).all() and norms(first).all()):
+            raise NotConverged(NO_WEIGHTS_THERE)
         spans = [column_span(changed[:, h] / norms(first)[:, None], NOISE_TIMES * misfit) for h in range(H)]
         if full == d or max(K.shape[1] for K in spans) + 2 <= full:
             break
@@ -171,6 +173,9 @@ def column_span(columns: np.ndarray, noise: float) -> np.ndarray:
     return right[:rank].T
 
 
+NO_WEIGHTS_THERE = "some last tokens are answered like no token that their attention weights could explain"
+
+
 def read_changes(
     oracle: Oracle, at: Reference, heads: Heads, moves: np.ndarray, blocks: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
@@ -196,4 +201,4 @@ def read_settled(
         if len(todo) == 0:
             return moves, scores, float(np.median(misfit))
         moves[todo] *= SHORTENED
-    raise NotConverged("some last tokens are answered like no token that their attention weights could explain")
+    raise NotConverged(NO_WEIGHTS_THERE)
