@@ -190,6 +190,7 @@ def find_sphere(oracle: Oracle, rng: np.random.Generator) -> Sphere | None:
     """Which norm stands in front of the heads, if any: whether a key that is twice as long, or one with another mean,
     is answered alike. Six queries, or twice as many: without a norm no head overlooks both x and -x as they grow."""
     x, y, q = (Sphere.of("rms", oracle.dim).random((), rng) for _ in range(3))
+    q *= min(1.0, key_length(oracle))
     kind = ""
     for length, alike in ALIKE_AT.items():
         keys = min(length, key_length(oracle)) * np.stack([x, 2 * x, x + 1, y, -x, -2 * x])
