@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .._errors import NotConverged
 from .._linalg import norms
 from .._types import ArrayLike, Float
 from .base import Oracle
@@ -227,6 +228,8 @@ class Extrapolated:
 def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LongToken:
     """The view of a box with that norm in front."""
     lengths = LENGTHS[LENGTHS * sphere.radius <= oracle.reach]
+    if len(lengths) <= NODES:
+        raise NotConverged(f"tokens up to {oracle.reach:.3g} are too short for last tokens that outweigh all others")
     q, keys = sphere.random((PROBES,), rng), sphere.random((PROBES, 1), rng)
     first = np.asarray(oracle((sphere.random((1,), rng) @ sphere.basis)[:, None]))
     centred = first.shape[1] > 1 and abs(float(np.exp(first).sum()) - 1) <= PROBABILITIES
