@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks import odds
 from glasshead._errors import ANY_RANK
+from glasshead._meters import value
 from glasshead._oracles import law_token
 from glasshead._recognise import find_several
 
@@ -104,7 +104,7 @@ PROMISES = {
 @pytest.mark.parametrize("W", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("key_bias", [None, 1.0])
 def test_one_head_never_looks_like_several(promise, W, key_bias, monkeypatch):
-    monkeypatch.setattr(odds, "LOOSE_LOGIT", 0.0)  # so that the intervals alone decide
+    monkeypatch.setattr(value, "LOOSE_LOGIT", 0.0)  # so that the intervals alone decide
     for seed in range(1 if promise == "bfloat16" else 3):
         target = head(5 + 2 * seed, W=W, key_bias=key_bias, bias=0.1, seed=seed)
         with contextlib.suppress(gh.AccuracyUnreachable, gh.OracleError):  # W is not determined, or answers overflow

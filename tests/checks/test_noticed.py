@@ -14,7 +14,7 @@ from glasshead._checks.promise import as_printed, find_promise, read_roughness, 
 from glasshead._errors import ANY_ORDER, ASKED_AGAIN, ONE_TOKEN, STRAIGHT_RAYS, TWO_COPIES, Evidence
 from glasshead._learned import LearnedHead
 from glasshead._linalg import orthonormal_frame
-from glasshead._meters import ValueMeter, Values
+from glasshead._meters import ValueMeter, Values, value
 from tests.meters.promises import Promising
 
 D = 4
@@ -515,9 +515,9 @@ def mixing(roundoff=2.0**-53, key_bias=None):
 def mixture(third, width=0.0, roundoff=2.0**-53, sizes=(0.5, 0.25)):
     """Logits of two keys and of their mixture, each known within a width."""
     keys = np.eye(D)[:3].copy()
-    share = odds.mix_third_key(keys)
+    share = value.mix_third_key(keys)
     s = np.array([*sizes, share * sum(sizes) + third])
-    odds.check_mixture(mixing(roundoff), np.zeros(D), keys, share, (s, s - width, s + width))
+    value.check_mixture(mixing(roundoff), np.zeros(D), keys, share, (s, s - width, s + width))
     return share, keys
 
 
@@ -552,11 +552,11 @@ def test_rounding_inside_the_box_excuses_a_mixture():
     u = 2.0**-24
     keys = 2 * np.eye(D)[:3]
     s = np.array([0.5, 0.25, 0.0])
-    level = odds.mixture_rounding(mixing(u), np.full(D, 1.5), keys, s)
+    level = value.mixture_rounding(mixing(u), np.full(D, 1.5), keys, s)
     assert level == pytest.approx(4 * 8 * u * (2.0 + 3.0) * (100 * 2 * 0.5 / 2.0))
-    biased = odds.mixture_rounding(mixing(u, np.full(D, 10.0)), np.full(D, 1.5), keys, s)
+    biased = value.mixture_rounding(mixing(u, np.full(D, 10.0)), np.full(D, 1.5), keys, s)
     assert biased == pytest.approx(4 * 8 * u * 5.0 * (50.0 + 20.0))
-    plain = odds.mixture_rounding(mixing(u), np.zeros(D), np.eye(D)[:3], np.array([0.5, 0.25]))
+    plain = value.mixture_rounding(mixing(u), np.zeros(D), np.eye(D)[:3], np.array([0.5, 0.25]))
     mixture(0.99e-4 + 0.99 * (1 + np.sqrt(2)) * plain, roundoff=u)
     with pytest.raises(gh.TargetMismatch):
         mixture(1.01e-4 + 1.01 * (1 + np.sqrt(2)) * plain, roundoff=u)

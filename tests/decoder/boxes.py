@@ -79,13 +79,19 @@ class Decoder:
         at, n, places = self.weights, self.normed(X, 0), np.arange(X.shape[1])
         out = at["bo"]
         for h, g in enumerate(self.of):
-            k = self.turned(n @ at["K"][g] + at["bk"][g], places)
-            q = self.turned(n[:, -1:] @ at["Q"][h] + at["bq"][h], places[-1:])[:, 0]
+            k = self.turned(self.projected(n @ at["K"][g] + at["bk"][g]), places)
+            q = self.turned(self.projected(n[:, -1:] @ at["Q"][h] + at["bq"][h]), places[-1:])[:, 0]
             s = np.einsum("bnr,br->bn", k, q) / np.sqrt(self.rank)
             if self.slopes is not None:
                 s = s - self.slopes[h] * (places[-1] - places)
-            out = out + np.einsum("bn,bnr->br", softmax(s, axis=1), n @ at["V"][g] + at["bv"][g]) @ at["O"][h]
+            out = out + np.einsum("bn,bnr->br", self.weighed(s), n @ at["V"][g] + at["bv"][g]) @ at["O"][h]
         return out
+
+    def projected(self, z):
+        return z
+
+    def weighed(self, scores):
+        return softmax(scores, axis=1)
 
     def __call__(self, X):
         at, x = self.weights, X[:, -1]
@@ -123,3 +129,126 @@ class Decoder:
 
 def llama_frequencies(planes: int, base: float = 1e4) -> np.ndarray:
     return base ** (-np.arange(planes) / planes)
+
+
+# Boxes beside the family.
+
+
+class Window(Decoder):
+    """Only the last 16 tokens are seen."""
+
+    def weighed(self, scores):
+        return softmax(np.where(np.arange(scores.shape[1])[::-1] < 16, scores, -np.inf), axis=1)
+
+
+class SoftCapped(Decoder):
+    def weighed(self, scores):
+        return softmax(3 * np.tanh(scores / 3), axis=1)
+
+
+class Sink(Decoder):
+    def weighed(self, scores):
+        return np.exp(scores) / (1 + np.exp(scores).sum(axis=1, keepdims=True))
+
+
+class Sigmoid(Decoder):
+    def weighed(self, scores):
+        return expit(scores)
+
+
+class QKNorm(Decoder):
+    """Keys and queries are normalised once more: scores are no longer bilinear."""
+
+    def projected(self, z):
+        return 1.5 * z / np.sqrt(np.mean(z**2, axis=-1, keepdims=True) + 1e-6)
+
+
+class TwoLayers(Decoder):
+    def __call__(self, X):
+        first = np.stack([super(TwoLayers, self).__call__(X[:, : i + 1]) for i in range(X.shape[1])], axis=1)
+        return super().__call__(first)
+
+
+class Experts(Decoder):
+    """The sign of a coordinate of the last token chooses between two sets of heads."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.other = Decoder(**{name: getattr(self, name) for name in ("d", "heads", "norm")}, seed=self.seed + 1000)
+
+    def attended(self, X):
+        return np.where(X[:, -1:, 0] > 0, super().attended(X), self.other.attended(X))
+
+
+class KeyExperts(Decoder):
+    """Each token chooses by itself."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.other = np.random.default_rng(self.seed + 1000).normal(size=(self.d, self.d)) / np.sqrt(self.d)
+
+    def attended(self, X):
+        return super().attended(np.where(X[..., :1] > 1, X @ self.other, X))
+
+
+class FirstPlace(Decoder):
+    """Answers for the first token."""
+
+    def __call__(self, X):
+        return super().__call__(X[:, ::-1])
+
+
+class Sandwich(Decoder):
+    """Another norm between the heads and the residual connection."""
+
+    def attended(self, X):
+        return self.normed(super().attended(X), 2)
+
+
+class Places(Decoder):
+    """A vector for each place is added in front."""
+
+    def __call__(self, X):
+        places = np.random.default_rng(self.seed).normal(size=(512, self.d))
+        return super().__call__(X + 0.3 * places[: X.shape[1]])
+
+
+NEIGHBOURS = (Window, SoftCapped, Sink, Sigmoid, QKNorm, TwoLayers, Experts, KeyExperts, FirstPlace, Sandwich, Places)
+
+
+class TorchBlock:
+    """`nn.TransformerEncoderLayer(norm_first=True)` as it is initialised."""
+
+    def __init__(self, d, heads, width, seed, activation="relu", dtype="float64"):
+        import torch
+
+        import glasshead as gh
+
+        torch.manual_seed(seed)
+        kind = getattr(torch, dtype)
+        layer = torch.nn.TransformerEncoderLayer(
+            d, heads, width, dropout=0.0, activation=activation, batch_first=True, norm_first=True
+        )
+        self.d, self.heads, self.dtype = d, heads, dtype
+        self.inside = gh.MultiHead.from_torch(layer.self_attn.double()).heads
+        self.layer = layer.to(kind).eval()
+
+    @property
+    def dim(self):
+        return self.d
+
+    def __call__(self, X):
+        import torch
+
+        with torch.no_grad():
+            return self.layer(torch.as_tensor(X, dtype=getattr(torch, self.dtype)))[:, -1].numpy()
+
+    def P(self, h):
+        return np.asarray(self.inside[h].v) - np.mean(self.inside[h].v, axis=0)
+
+    def scoring(self, h, t=0):
+        seen = np.eye(self.d) - 1 / self.d
+        return seen @ self.inside[h].W @ seen, seen @ self.inside[h].key_bias
+
+    def W(self, h, t=0):
+        return self.scoring(h)[0]

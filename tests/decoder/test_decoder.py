@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 import glasshead as gh
 
-from .boxes import Decoder, llama_frequencies
+from .boxes import Decoder, TorchBlock, llama_frequencies
 
 
 def relative(a, b):
@@ -120,3 +120,14 @@ def test_saved_and_loaded(tmp_path, kind):
     again.behind = box
     X = np.random.default_rng(0).standard_normal((2, 5, 16))
     np.testing.assert_allclose(again(X), model(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_torch_layers_with_the_norm_first(activation):
+    box = TorchBlock(32, 2, 128, seed=1, activation=activation)
+    found = gh.recover(gh.ValueOracle(box, 32))
+    pairs, off = matched(found.model, box)
+    assert found.family == "block"
+    assert off < 1e-7
+    assert all(relative(found.model.heads[mine].W, box.W(true)) < 1e-8 for mine, true in pairs)
+    assert found.model.front.eps == pytest.approx(1e-5, rel=1e-3)

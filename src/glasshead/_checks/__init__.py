@@ -1,7 +1,7 @@
 """Is a box what it claims to be? Laws before the expensive queries, fresh answers after them.
 
 `laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
-with a network behind them, and of yes and no; `odds` those of one head's weights. `held_out` draws, asks and judges
+with a network behind them, and of yes and no; `odds` that of one head's weights. `held_out` draws, asks and judges
 fresh sequences; `heads`, `signs` and `front` add what their families need. `judge` decides last, for every
 family alike, from the answers to `ordinary` sequences; `refusals` are of what knows too little. `noise` tells noise
 that nobody promised from a box of another kind, `promise` finds what could be promised, and `cause` says what may be
@@ -24,7 +24,7 @@ from .held_out import QUERIES, check_held_out, check_held_out_block, check_held_
 from .judge import check_a_few, check_everywhere
 from .laws import check_head_laws, check_layer_laws
 from .noise import Noise, Unpromised, read_noise, refuse_noise
-from .odds import MIXTURE_KEYS, ODDS_QUERIES, check_mixture, mix_third_key
+from .odds import ODDS_QUERIES
 from .ordinary import JUDGE_QUERIES
 from .promise import find_promise
 from .signs import SIGN_QUERIES, check_held_out_signs

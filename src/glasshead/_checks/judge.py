@@ -57,8 +57,9 @@ def check_everywhere(
     oracle: Oracle, learned: Learned, held: HeldOut, rng: np.random.Generator
 ) -> tuple[Learned, HeldOut]:
     """What is found, with bounds that hold, and what fresh queries say of it, after `JUDGE_QUERIES` more, and
-    `ODDS_QUERIES` for one head, four times as many where it is in doubt; for a head whose predictions ask the box,
-    twice as many but for single tokens, which it says nothing about."""
+    `ODDS_QUERIES` for one head, four times as many where it is in doubt, all repeated where answers are averages, and
+    once more without; for a head whose predictions ask the box, twice as many but for single tokens, which it says
+    nothing about."""
     oracle.stage = CHECKING
     refuse_unbounded(oracle, learned, held)
     kinds = ordinary_sequences(oracle, learned, rng)
@@ -87,9 +88,11 @@ def check_everywhere(
         groups = with_doubts(groups, seen, held, rng)
         learned = max(learned, seen, key=lambda each: each.bound or 0.0)
         refuse_unbounded(oracle, learned, held)
-    compared = [group.compared for group in groups]
+    # Where answers are averages, users get single ones: these count, too, within the noise that was measured.
+    once = [] if oracle.once is None else read_groups(oracle.once, learned, held, kinds, rng)
+    compared = [group.compared for group in (*groups, *once)]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
-    residual = max((group.compared.residual(group.largest) for group in groups), default=0.0)
+    residual = max((group.compared.residual(group.largest) for group in (*groups, *once)), default=0.0)
     check = with_sequences(held, allowed[np.isfinite(allowed)], residual)
     law = ALSO_ELSEWHERE if oracle.exact and not oracle.narrow else EVERYWHERE
     evidence = next((found for each in compared if (found := each.evidence(law)) is not None), None)

@@ -79,7 +79,7 @@ def read_noise(oracle: Oracle, seen: Unpromised) -> Noise:
     refuse_drift(answers[:, 0], seen)
     (short, long), (_, far) = answers.std(axis=0, ddof=1), answers.mean(axis=0)
     signal, grows = abs(float(far - seen.values.bias)), long > LARGER_DEVIATION * short
-    if signal <= CERTAIN * long / np.sqrt(REPEATS) or (grows and long > RANDOM * signal):
+    if signal <= CERTAIN * long / np.sqrt(REPEATS) or (grows and cautious(long, REPEATS) > RANDOM * signal):
         refuse_noise(
             f"the same query is answered differently each time, by {long:.2g} where the answer is {far:.2g}", seen
         )

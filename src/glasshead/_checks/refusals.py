@@ -80,7 +80,8 @@ def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Answered], rng:
 
 def refuse_far(learned: Learned, check: HeldOut, groups: list[Answered]) -> None:
     """Refuses where an answer is off by so much that ten times as much, which a residual leaves open for others, is as
-    large as any of them. Bounds may excuse it, by a near tie say, and the box may be another one all the same."""
+    large as any of them. Bounds may excuse it, by a near tie say, and the box may be another one all the same. Of an
+    average of passes those of one size have to do."""
     off = [float(np.max(group.off - group.level)) / group.largest for group in groups if group.largest > 0]
-    if (furthest := max(off, default=0.0)) > FAR:
+    if (furthest := (min if learned.averaged else max)(off, default=0.0)) > FAR:
         refuse(f"an answer is off by {furthest:.0%} of the largest", learned, check)

@@ -11,7 +11,7 @@ import numpy as np
 from .._errors import Evidence
 from .._models import Attention, Block, Model, MultiHead, Transformer
 from .._oracles import Oracle
-from .._recovery import Checked, Recovery, recovered
+from .._recovery import Checked, Recovery
 
 # A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
 # confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
@@ -158,11 +158,13 @@ class Learned:
             confidence = check.confidence
             passes = f"; a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
             said += passes * (confidence > 0)
-        rank = self.rank[0] if isinstance(self.rank, tuple) and len(self.rank) == 1 else self.rank
+        ranks = self.rank if isinstance(self.rank, tuple) else (self.rank,)
         reason = f"{seen + ': ' if seen else ''}{self.words}; {said}"
         bounds = {"bound": self.bound, "bound_v": self.bound_v, "confidence": confidence}
         checked = {"residual": check.residual, "checked": check.checked}
-        return recovered(self.model, rank, queries=queries, limit=self.limit, reason=reason, **bounds, **checked)
+        rank = ranks[0] if len(ranks) == 1 else ranks
+        what = self.model, self.model.family, len(ranks), rank, queries, self.limit
+        return Recovery(*what, **bounds, **checked, reason=reason)
 
 
 def typical_score_error(tokens: np.ndarray, of_W: float, of_key_bias: float) -> float:

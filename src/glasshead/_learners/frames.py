@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import brentq
 
-from .._checks import MIXTURE_KEYS, check_mixture, mix_third_key
 from .._linalg import Frame, cone, orthonormal_frame, squeezed
 from .._meters import (
     FINE_PILOTS,
+    MIXTURE_KEYS,
     TARGET_LOGIT,
     AlwaysSaturated,
     Interval,
@@ -24,9 +24,11 @@ from .._meters import (
     Scores,
     ValueMeter,
     Values,
+    check_mixture,
     find_logit_scale,
     largest_product,
     lever,
+    mix_third_key,
 )
 from .._oracles import Oracle
 
@@ -81,8 +83,7 @@ def find_frames_without_bias(meter: ValueMeter, rng: np.random.Generator, alone:
 def leaning_queries(meter: ValueMeter, rng: np.random.Generator) -> Frame:
     """Queries for when a small key bias may hide behind a tolerance: leaning to one side, so that what it does to all
     columns alike lands in one direction."""
-    axis = across(meter.values.v / np.linalg.norm(meter.values.v), rng)
-    d = meter.oracle.dim
+    axis, d = across(meter.values.v / np.linalg.norm(meter.values.v), rng), meter.oracle.dim
     return cone(axis, rng, lean=float(max(1 / np.sqrt(d), LEAN / d ** (1 / 6))))
 
 

@@ -37,5 +37,5 @@ from .meter import (
 )
 from .reading import Interval, Values, outputs_error
 from .sign import CLEAR_VALUE, RANGE_RMS, KeyBias, Probes, SignMeter
-from .value import RATIO, ValueMeter, largest_product, lever
+from .value import MIXTURE_KEYS, RATIO, ValueMeter, check_mixture, largest_product, lever, mix_third_key
 from .vector import Readout, VectorMeter, reader, seen_outputs

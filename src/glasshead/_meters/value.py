@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 from scipy.special import expit
 
-from .._errors import SHORTER_KEY, WEIGHT_RANGE, Evidence, TargetMismatch
+from .._errors import MIXED_KEYS, SHORTER_KEY, WEIGHT_RANGE, Evidence, TargetMismatch
 from .._linalg import NO_FRAME, Frame
 from .._oracles import HEADROOM, Oracle
 from .._types import Float
@@ -196,3 +196,42 @@ class ValueMeter(Meter):
         ulps = 4 * (self.oracle.dim + 4) * self.oracle.roundoff
         token = self.rho + self.kappa + self.shift
         return ulps * (self.rho * self.clutter + token * size) / (self.rho * self.kappa)
+
+
+LOOSE_LOGIT = 1e-4  # of a logit: several heads are hardly ever that close to one, and noise nobody promised often is
+HIDDEN_KEY = 1e2  # two random keys both see that much less than usual of a vector once in 15,000
+MIXTURE_KEYS = 3  # keys at one query token: two, and their mixture
+
+
+def mix_third_key(keys: Float[np.ndarray, "n d"]) -> float:
+    """Makes the third key the sum of the first two times the number returned, so that it is as long as they are."""
+    both = keys[0] + keys[1]
+    share = float(np.linalg.norm(keys[:2], axis=1).mean() / np.linalg.norm(both))
+    keys[2] = share * both
+    return share
+
+
+def check_mixture(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, share: float, logits: Interval) -> None:
+    """Refuses a box whose logits for the first three keys, at the token q, no head could have: they are linear in the
+    key, so that of a mixture of keys is the mixture of theirs."""
+    s, lo, hi = (end.ravel()[:MIXTURE_KEYS] for end in logits)
+    least, most = share * (lo[0] + lo[1]), share * (hi[0] + hi[1])
+    off = max(lo[2] - most, least - hi[2])
+    allowed = (1 + 2 * share) * mixture_rounding(meter, q, keys, s) + LOOSE_LOGIT * max(1.0, float(np.abs(s).max()))
+    if off > allowed:
+        evidence = Evidence(
+            MIXED_KEYS,
+            np.stack([keys[2] + q, q]),
+            f"expected a logit of {share * (s[0] + s[1]):.6g}, from {least - allowed:.6g} to {most + allowed:.6g}",
+            f"{s[2]:.6g}",
+        )
+        less = "its answers are less accurate than promised (then say so with tolerance= or rtol=)"
+        raise TargetMismatch(f"the box is not a single attention head, or {less}", evidence)
+
+
+def mixture_rounding(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, s: np.ndarray) -> float:
+    """How far rounding inside the box may move such a logit: as for a key vector that hides from the first two keys."""
+    d, length = meter.oracle.dim, float(np.linalg.norm(keys[:2], axis=1).min())
+    size = HIDDEN_KEY * np.sqrt(d) * float(np.abs(s[:2]).max()) / length
+    size += 0.0 if meter.key_bias is None else float(np.linalg.norm(meter.key_bias))
+    return 4 * (d + 4) * meter.oracle.roundoff * (length + float(np.linalg.norm(q))) * size

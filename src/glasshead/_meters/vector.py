@@ -52,7 +52,8 @@ def seen_outputs(oracle: Oracle, B: np.ndarray, bias: np.ndarray, least_seen: fl
     return Readout(bias, B, right[s > least * s[0]].T)
 
 
-TOKEN_ROUNDS = 12
+TOKEN_ROUNDS = 12  # of looking for better tokens,
+TOKEN_WORK = 2**31  # multiplications, and no more than these take: many large tokens are all about as good
 READ_FAINT = 1e-3  # of what C reads: directions fainter than that cost more than they give
 SINGULAR_LEVEL = 0.5  # of the median singular value: smaller ones are lifted to that in the end
 
@@ -77,7 +78,7 @@ def token_blocks(bases: list[np.ndarray], each: int, total: int, rng: np.random.
     blocks = -(-total // each)
     D = rng.standard_normal((blocks * each, d))
     best, quality = D, 0.0
-    for _ in range(TOKEN_ROUNDS):
+    for _ in range(min(TOKEN_ROUNDS, max(1, TOKEN_WORK // (D.size * min(D.shape))))):
         D = separated_tokens(equal_singular(D), readers, each)
         reached = least_seen(D, readers, each) * least_singular(D)
         if reached > quality:

@@ -43,6 +43,11 @@ class Oracle:
         return self.tolerance == self.rtol == 0
 
     @property
+    def once(self) -> Oracle | None:
+        """The same box with what a single answer promises, where answers are averages of several."""
+        return None
+
+    @property
     def roundoff(self) -> float:
         """The unit roundoff of the box's numbers, 2^-53 for float64."""
         return DOUBLE

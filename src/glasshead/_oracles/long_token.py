@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .._errors import NotConverged
 from .._linalg import norms
 from .._types import ArrayLike, Float
 from .base import Oracle
 
-LENGTHS = 2.0 ** np.arange(4, 21)  # of last tokens, over those of ordinary ones
+LENGTHS = 2.0 ** np.arange(1, 21)  # of last tokens, over those of ordinary ones
 KEY_LENGTH = 2.0**30  # of all others: the eps of a norm is nothing to them
 NODES = 4  # lengths for an answer to be extrapolated from
 BENT = 100.0  # times what limits are usually off by without the shortest length: then they are no power series
@@ -59,11 +60,11 @@ class Sphere:
     def around(
         self, q: Float[np.ndarray, " p"], count: int, angles: ArrayLike, rng: np.random.Generator
     ) -> Float[np.ndarray, "n p"]:
-        """Tokens at angles from q, in all directions evenly: those of orthogonal frames, and opposite ones."""
+        """Tokens at angles from q, in all directions evenly: those of orthogonal frames. No two of them are opposite:
+        two such pairs would depend on each other."""
         tangents, frames = self.tangents(q), []
         while sum(map(len, frames)) < count:
-            turned = np.linalg.qr(rng.standard_normal((len(tangents), len(tangents))))[0] @ tangents
-            frames += [turned, -turned]
+            frames.append(np.linalg.qr(rng.standard_normal((len(tangents), len(tangents))))[0] @ tangents)
         angles = np.broadcast_to(angles, count)[:, None]
         return np.cos(angles) * q + np.sin(angles) * self.radius * np.concatenate(frames)[:count]
 
@@ -83,8 +84,13 @@ class LongToken:
     back: Float[np.ndarray, "k s"] | None = None
     stream: Float[np.ndarray, "d s"] | None = None  # orthonormal: the part of the residual connection that shows
     unembedding: Float[np.ndarray, "d k"] | None = None  # None where answers are the residual connection itself
+    error: float = 0.0  # of answers, over what keys move them by
     usual: float = np.inf  # how far off limits are without the shortest length
     _alone: dict[tuple[bytes, float], np.ndarray] = field(default_factory=dict)
+
+    def errors(self, times: float, most: float) -> float:
+        """So many errors of an answer, as a share: what is not larger is none."""
+        return min(times * self.error, most)
 
     def answers(self, X: np.ndarray) -> np.ndarray:
         """`X (b, n, d)`, in whatever way the box answers."""
@@ -184,6 +190,7 @@ def find_sphere(oracle: Oracle, rng: np.random.Generator) -> Sphere | None:
     """Which norm stands in front of the heads, if any: whether a key that is twice as long, or one with another mean,
     is answered alike. Six queries, or twice as many: without a norm no head overlooks both x and -x as they grow."""
     x, y, q = (Sphere.of("rms", oracle.dim).random((), rng) for _ in range(3))
+    q *= min(1.0, key_length(oracle))
     kind = ""
     for length, alike in ALIKE_AT.items():
         keys = min(length, key_length(oracle)) * np.stack([x, 2 * x, x + 1, y, -x, -2 * x])
@@ -203,6 +210,7 @@ def find_order(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> bool
     return bool(swapped > ALIKE * other)
 
 
+LEAST_ERROR, MOST_OFF = 1e-12, 0.01  # of an answer, and of what is compared with its errors
 PROBES = 3  # pairs of tokens that lengths are tried on
 GROWN = 1.5  # times: what answers to a token grow by with its length, where no last norm forgets it
 PROBABILITIES = 1e-6
@@ -217,9 +225,11 @@ class Extrapolated:
     usual: float
 
 
-def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> tuple[LongToken, float]:
-    """The view of a box with that norm in front, and how far off its answers are, relative."""
+def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LongToken:
+    """The view of a box with that norm in front."""
     lengths = LENGTHS[LENGTHS * sphere.radius <= oracle.reach]
+    if len(lengths) <= NODES:
+        raise NotConverged(f"tokens up to {oracle.reach:.3g} are too short for last tokens that outweigh all others")
     q, keys = sphere.random((PROBES,), rng), sphere.random((PROBES, 1), rng)
     first = np.asarray(oracle((sphere.random((1,), rng) @ sphere.basis)[:, None]))
     centred = first.shape[1] > 1 and abs(float(np.exp(first).sum()) - 1) <= PROBABILITIES
@@ -233,9 +243,9 @@ def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) ->
     view.lengths = best.lengths
     chosen = np.isin(lengths, best.lengths)
     view._alone = {(row.tobytes(), 1.0): there[chosen] for row, there in zip(q, alone, strict=True)}
-    view.usual = best.usual
+    view.usual, view.error = best.usual, max(best.error, LEAST_ERROR)
     read_unembedding(view, q[0], rng)
-    return view, best.error
+    return view
 
 
 def best_lengths(lengths: np.ndarray, moved: np.ndarray) -> Extrapolated:
@@ -251,8 +261,8 @@ def best_lengths(lengths: np.ndarray, moved: np.ndarray) -> Extrapolated:
     return Extrapolated(lengths[chosen], float(error[best]), usual)
 
 
-IDENTITY = 1e-7  # of a token
-SHOWN = 1e-8  # of the largest singular value of an unembedding: what is smaller does not show
+IDENTITY = 1e4  # errors: so close to itself is a token where answers are the residual connection
+SHOWN = 1e3  # errors, of the largest singular value of an unembedding: what is smaller does not show
 
 
 def read_unembedding(view: LongToken, q: np.ndarray, rng: np.random.Generator) -> None:
@@ -261,7 +271,8 @@ def read_unembedding(view: LongToken, q: np.ndarray, rng: np.random.Generator) -
     d, token = view.sphere.basis.shape[1], q @ view.sphere.basis
     if not view.normed:
         limit = view.limit_alone(q[None])[0]
-        if limit.shape == token.shape and np.linalg.norm(limit - token) <= IDENTITY * np.linalg.norm(token):
+        off = np.linalg.norm(limit - token) if limit.shape == token.shape else np.inf
+        if off <= view.errors(IDENTITY, MOST_OFF) * np.linalg.norm(token):
             return
     # Behind a last norm only normalised tokens are seen.
     axes = view.sphere.basis if view.normed else np.eye(d)
@@ -274,5 +285,5 @@ def read_unembedding(view: LongToken, q: np.ndarray, rng: np.random.Generator) -
         limits = limits - (limits[0] + limits[-1]) / 2  # the shift of the last norm
     E = np.linalg.lstsq(tokens, limits, rcond=None)[0]
     U, s, Vt = np.linalg.svd(E, full_matrices=False)
-    shown = s > SHOWN * s[0]
+    shown = s > view.errors(SHOWN, MOST_OFF) * s[0]
     view.unembedding, view.stream, view.back = E, U[:, shown], Vt[shown].T / s[shown]

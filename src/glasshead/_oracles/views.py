@@ -151,9 +151,13 @@ class Averaged(Wrapper):
 
     def __init__(self, inner: Oracle, repeats: int, noise: float, relative: float = 0.0):
         super().__init__(inner)
-        self.repeats = repeats
+        self.repeats, self.noise, self.relative = repeats, noise, relative
         self.tolerance = inner.tolerance + CERTAIN * noise / math.sqrt(repeats)
         self.rtol = inner.rtol + CERTAIN * relative / math.sqrt(repeats)
+
+    @property
+    def once(self) -> Averaged:
+        return Averaged(self.inner, 1, self.noise, self.relative)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         X = np.asarray(X)

@@ -21,15 +21,17 @@ from .spaces import Look, read_looks
 
 SPARE_ROWS = 1.35  # two-token answers, over unknowns of a null space
 ANGLES = 0.5, 0.2, 1.2  # between keys and last tokens, on the sphere: the only length that there is
-REACHED = 1e-9  # of the largest singular value of answers: what is smaller no head reaches
+REACHED = 200.0  # errors: what is smaller, of the largest singular value of answers, no head reaches
 FREE = 1e-3  # combinations of weights that the rank drop leaves open: scales, and mixtures of heads that share values
-ROUGHLY_DROPPED, DROPPED = (
-    1e-3,
-    1e-6,
-)  # a rank drop worse than this is none, with a few rows that do not fit, and without
+ROUGHLY_DROPPED, DROPPED = 1e8, 2e5  # errors of answers: a rank drop worse than that is none, with rows that do not
+MOST_DROPPED = 0.03  # fit, and without; and one worse than this is none anyway
 OUTLYING = 30.0  # times the typical misfit
 DRAWS = 6  # of a last token
-SHARED = 1e-5  # between spaces that two heads read, at most, where they are the same
+NO_HEADS = (
+    "value maps have to add up in the outputs, so no heads that are wider than the model together, and no norm between "
+    "heads and residual connection (a sandwich norm)"
+)
+SHARED = 2e6  # errors, between spaces that two heads read, at most, where they are the same
 MAPPED_AT, MAPPED_TOKENS = 8, 3  # last tokens, and tokens at once, where outputs are no head's alone
 SAMPLES, ODDS_ROUNDS = 16, 6  # of the law of odds: pairs of sequences, and Newton's steps
 
@@ -96,14 +98,14 @@ def read_somewhere(view: LongToken, rng: np.random.Generator) -> tuple[Heads, fl
             continue
         ways = None
         for angle in ANGLES:
-            rows = read_rows(view, q, angle, rng)
             try:
+                rows = read_rows(view, q, angle, rng)
                 ways = ways or read_looks(view, rows.outputs, q, rng)
-                found = find_null_spaces(rows, ways)
+                found = find_null_spaces(view, rows, ways)
                 return read_odds(view, rows, found, angle, rng), angle
             except NotConverged as error:
                 reason = str(error)
-    raise NotConverged(reason)
+    raise NotConverged(f"{reason}: {NO_HEADS}")
 
 
 @dataclass(frozen=True)
@@ -132,20 +134,22 @@ def read_rows(view: LongToken, q: np.ndarray, angle: float, rng: np.random.Gener
     keys = view.sphere.around(q, count, angle, rng)
     y = view(keys[:, None], q)
     _, sizes, right = svd(y)
-    outputs = right[sizes > REACHED * sizes[0]].T
+    outputs = right[sizes > view.errors(REACHED, MOST_DROPPED) * sizes[0]].T
+    if outputs.shape[1] == 0:
+        raise NotConverged("behind a long last token no other token changes the answer")
     return Rows(q, keys - q, y @ outputs, outputs)
 
 
-def find_null_spaces(rows: Rows, ways: list[list[Look]]) -> list[NullSpace]:
+def find_null_spaces(view: LongToken, rows: Rows, ways: list[list[Look]]) -> list[NullSpace]:
     """The first way to tell heads apart that is true of the rows."""
     best = np.inf
     for way in ways:
         found = [null_space_of(rows, look) for look in way]
         worst = max(space.ratio for space in found)
-        if worst <= ROUGHLY_DROPPED:
+        if worst <= view.errors(ROUGHLY_DROPPED, MOST_DROPPED):
             found = without_outliers(rows, found)
             worst = max(space.ratio for space in found)
-        if worst <= DROPPED:
+        if worst <= view.errors(DROPPED, MOST_DROPPED):
             return found
         best = min(best, worst)
     raise NotConverged(f"value maps fit what single keys move only to {best:.0e}")
@@ -175,7 +179,7 @@ def read_odds(view: LongToken, rows: Rows, found: list[NullSpace], angle: float,
     keys = np.stack([view.sphere.around(rows.q, 2 * few, angle, rng) for _ in range(SAMPLES)])
     less, more = (mixed.read_weights(view, x, rows.q)[0] for x in (keys[:, few:], keys))
     N, C, (Y, Z) = [], [], rows.padded
-    for group in sharers(mixed, int(np.any(view.unseen(rows.q[None])))):
+    for group in sharers(mixed, int(np.any(view.unseen(rows.q[None]))), view.errors(SHARED, MOST_DROPPED)):
         for rho in unmixed(less[:, group], more[:, group], few):
             weights = rho @ np.stack([rows.weights(found[h]) for h in group])
             A = Y - weights[:, None] * Z
@@ -186,7 +190,7 @@ def read_odds(view: LongToken, rows: Rows, found: list[NullSpace], angle: float,
     return Heads(N, C)
 
 
-def sharers(heads: Heads, hidden: int) -> list[list[int]]:
+def sharers(heads: Heads, hidden: int, apart: float) -> list[list[int]]:
     """Heads that read the same of tokens, but for as many dimensions as are hidden at a last token."""
     bases = [np.linalg.qr(C)[0] for C in heads.C]
     groups: list[list[int]] = []
@@ -194,7 +198,7 @@ def sharers(heads: Heads, hidden: int) -> list[list[int]]:
         for group in groups:
             other = bases[group[0]]
             cosines = np.linalg.svd(other.T @ basis, compute_uv=False) if other.shape == basis.shape else np.zeros(1)
-            if np.all(1 - cosines[: len(cosines) - hidden] <= SHARED**2):
+            if np.all(1 - cosines[: len(cosines) - hidden] <= apart**2):
                 group.append(h)
                 break
         else:

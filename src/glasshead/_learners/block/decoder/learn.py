@@ -12,26 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...._checks import check_block_laws
-from ...._errors import NotConverged
+from ...._errors import AccuracyUnreachable, NotConverged
 from ...._learned import LearnedBlock
 from ...._linalg import norms
 from ...._models import Attention, Block, Norm, Rotary, Turning
-from ...._oracles import LongToken, Oracle, Sphere, find_long_token, find_order
+from ...._oracles import DOUBLE, LongToken, Oracle, Sphere, find_long_token, find_order
 from .heads import Heads, read_heads, read_value_maps
 from .scores import Scores, log_odds, read_scores
-from .turning import turning
+from .turning import OTHER_POSITIONS, turning
 
 OFFSETS = 0.25  # of a head's rank, at least two: places before the last token at which scores are read, if they matter
-REFUSED_LIMIT = 1e-5  # of what keys move answers by: behind the heads something does not become constant
+REFUSED_LIMIT = 1e-6  # of what keys move answers by
 REFUSED_ERROR = 1e-2  # of scores
 FRESH, CAUTION = 3, 3.0  # last tokens read in the end
 ALIKE = 1e-5  # of a key: places matter otherwise than by turning it
 SEEN_RANK = 1e-7  # of the largest singular value of W
+TOO_FEW = "heads behind a norm are told apart by small differences of this box's answers"
 NO_LIMIT = (
     "a norm stands in front of the heads, but behind a long last token answers do not settle: that takes a norm in "
     "front of the network as well"
 )
-OTHER_POSITIONS = "the order of tokens matters, in another way than rotary positions or slopes of scores"
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,11 @@ def learn_decoder(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> L
     oracle.stage = "telling what it is"
     positions = find_order(oracle, sphere, rng)
     outputs = check_block_laws(oracle, rng, positions)
-    view, error = find_long_token(oracle, sphere, rng)
-    if not error <= REFUSED_LIMIT:
+    view = find_long_token(oracle, sphere, rng)
+    if not view.error <= REFUSED_LIMIT:
+        if oracle.roundoff > DOUBLE:
+            digits = f"{-np.log10(oracle.roundoff):.0f} digits"
+            raise AccuracyUnreachable(f"{TOO_FEW}, and its answers have {digits}; one that computes in float64 has 16")
         raise NotConverged(NO_LIMIT)
     oracle.stage = "telling heads apart"
     heads, angle = read_heads(view, rng)
@@ -89,16 +92,13 @@ def explained(scores: Scores) -> Positions:
     moved = np.linalg.norm(np.diff(scores.keys, axis=1)) / np.linalg.norm(scores.keys)
     if moved <= ALIKE:
         return with_slopes(scores)
-    found = [turning(scores, h) for h in range(count)]
-    if max(off for _, off in found) > ALIKE:
-        raise NotConverged(OTHER_POSITIONS)
-    turnings = [each for each, _ in found]
+    turnings = [turning(scores, h) for h in range(count)]
     return Positions([each.W(0) for each in turnings], [each.key_bias(0) for each in turnings], turnings=turnings)
 
 
 def with_slopes(scores: Scores) -> Positions:
     """Keys that are the same everywhere, and a term of scores that grows with the distance."""
-    both = Scores(scores.q, scores.keys.mean(axis=1, keepdims=True), scores.rest, scores.misfit)
+    both = Scores(scores.q, scores.keys.mean(axis=1, keepdims=True), scores.rest, scores.worth)
     each = [both.affine(h, 0) for h in range(len(scores.keys))]
     beyond = scores.rest + np.einsum("hjp,jp->hj", both.keys[:, 0], scores.q)[:, None]
     places, typical = np.arange(1, scores.keys.shape[1] + 1), np.median(beyond, axis=2)

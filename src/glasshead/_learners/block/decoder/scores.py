@@ -19,29 +19,30 @@ from ...._oracles import LongToken
 from .heads import Heads
 
 TOKENS_EACH = 0.6  # of a head's rank: tokens at once
-SPARE_TOKENS, SPARE_LAST = 1.4, 3  # over unknowns
-LEAST_WEIGHT = 1e-7  # a weight below that is lost in rounding, and says nothing
-OUTLYING = 30.0  # times the typical misfit
+SPARE_TOKENS, SPARE_LAST = (1.4, 2.0), 3  # over unknowns, where keys are in no known space and where they are
+LEAST_WEIGHT = 1e4  # errors: a weight below that is lost in them, and says nothing
+OUTLYING, LEAST_WORTH = 30.0, 0.1  # times the typical misfit, and how well keys are typically known
 REDRAWS, NEARBY = 4, 0.3  # of last tokens, by others in nearly the same direction
 ANGLES = np.pi / 2, 1.0, 0.5, 0.25, 0.1  # between keys and last tokens
 NARROWEST = 0.3  # times that angle, where positions matter
 LEAST_DETERMINED = 1e-3  # of the best determined direction of a key: less, and weights there are 0 or 1
-SAME_SPACE, SPARE_KEYS = 1e-6, 2  # keys lie in a space if they leave it by less, and are so many times its dimensions
+SAME_SPACE, SPARE_KEYS = 2e5, 2  # keys leave a space by so many errors at most, and are so many times its dimensions
+MOST_OFF = 0.02
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What heads make of last tokens `q (j, p)`: `keys (h, t, j, p)`, `rest (h, t, j)`, and how well these fit."""
+    """What heads make of last tokens `q (j, p)`: `keys (h, t, j, p)`, `rest (h, t, j)`, and how well they are known."""
 
     q: np.ndarray
     keys: np.ndarray
     rest: np.ndarray
-    misfit: np.ndarray
+    worth: np.ndarray
 
     def affine(self, h: int, t: int) -> tuple[np.ndarray, np.ndarray]:
         """`W (p, p)` and the key bias of a head."""
-        A = np.hstack([self.q, np.ones((len(self.q), 1))])
-        solved = np.linalg.lstsq(A, self.keys[h, t], rcond=None)[0]
+        A, worth = np.hstack([self.q, np.ones((len(self.q), 1))]), self.worth[h, t][:, None]
+        solved = np.linalg.lstsq(worth * A, worth * self.keys[h, t], rcond=None)[0]
         return solved[:-1].T, solved[-1]
 
 
@@ -49,10 +50,11 @@ def log_odds(view: LongToken, heads: Heads, keys: np.ndarray, q: np.ndarray) -> 
     """Of each token `(b, h, n)` against the last one, and the inverse of their errors, for answers off by one."""
     weights, inverses = heads.read_weights(view, keys, q)
     last = 1 - weights.sum(axis=-1, keepdims=True)
-    low, high = np.maximum(weights, LEAST_WEIGHT), np.maximum(last, LEAST_WEIGHT)
+    least = view.errors(LEAST_WEIGHT, MOST_OFF)
+    low, high = np.maximum(weights, least), np.maximum(last, least)
     noise = np.stack([np.linalg.norm(inverse, axis=1) for inverse in inverses], axis=1)
     noise_last = np.stack([np.linalg.norm(inverse.sum(axis=2), axis=1) for inverse in inverses], axis=1)[..., None]
-    seen = (weights > LEAST_WEIGHT) & (last > LEAST_WEIGHT)
+    seen = (weights > least) & (last > least)
     return np.log(low / high), seen / (noise / low + noise_last / high)
 
 
@@ -94,19 +96,19 @@ class Fits:
             unknowns = (p + 1) * places if self.offsets else p
         else:
             unknowns = max(space.shape[1] for space in self.spaces) + self.offsets
-        blocks = max(2, -(-int(SPARE_TOKENS * unknowns) // each))
+        blocks = max(2, -(-int(SPARE_TOKENS[self.spaces is not None] * unknowns) // each))
         # At one angle the part of a key along q could not be told from what is left for the last token.
         angles = angle * self.rng.uniform(NARROWEST if self.offsets else 1.0, 1.0, blocks * each)
         keys = self.view.sphere.around(q, blocks * each, angles, self.rng).reshape(each, blocks, p).swapaxes(0, 1)
         s, worth = (x[..., ::-1] for x in log_odds(self.view, self.heads, keys, q))  # the closest token first
-        D, k, rest, worst = (keys - q)[:, ::-1], np.zeros((H, places, p)), np.zeros((H, places)), 0.0
+        D, k, (rest, sure), worst = (keys - q)[:, ::-1], np.zeros((H, places, p)), np.zeros((2, H, places)), 0.0
         for h in range(H):
             for A, basis, t in self.equations(D, h):
-                x, misfit = fitted(A, s[:, h, t].reshape(-1), worth[:, h, t].reshape(-1))
+                x, misfit, sure[h, t] = fitted(A, s[:, h, t].reshape(-1), worth[:, h, t].reshape(-1))
                 r = basis.shape[-1]
                 k[h, t], worst = basis @ x[:r], max(worst, misfit)
                 rest[h, t] = -k[h, t] @ q + (x[r:] if self.offsets else 0.0)
-        return Fitted(k, rest, worst)
+        return Fitted(k, rest, sure, worst)
 
     def equations(self, D: np.ndarray, h: int) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
         """Matrices of least squares for the keys of one head, the bases `(t, p, r)` in which they give keys, and the
@@ -129,7 +131,7 @@ class Fits:
 
     def look_for_spaces(self, found: list[Fitted]) -> None:
         """Whether keys so far lie in spaces of few dimensions; how they turn there from one place to the next."""
-        self.spaces = few_dimensions(found)
+        self.spaces = few_dimensions(found, self.view.errors(SAME_SPACE, MOST_OFF))
         if self.spaces is not None and self.offsets:
             self.turns = [turn(np.stack([one.k[h] for one in found], axis=1), U) for h, U in enumerate(self.spaces)]
 
@@ -143,20 +145,23 @@ def turn(keys: np.ndarray, space: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Fitted:
-    """`k (h, t, p)` and the rest of log-odds `(h, t)`, of one last token, and the worst misfit."""
+    """`k (h, t, p)` and the rest of log-odds `(h, t)`, of one last token, the inverse of their errors, and the worst
+    misfit."""
 
     k: np.ndarray
     rest: np.ndarray
+    worth: np.ndarray
     misfit: float
 
 
-def fitted(A: np.ndarray, b: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, float]:
-    """Least squares, and the misfit, in units of errors of answers; infinite where the rows that count do not do."""
+def fitted(A: np.ndarray, b: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Least squares, the misfit in units of errors of answers, infinite where the rows that count do not do, and how
+    well the worst direction is known."""
     x, _, _, s = np.linalg.lstsq(worth[:, None] * A, worth * b, rcond=None)
     spare = len(b) - A.shape[1]
     if s[-1] <= LEAST_DETERMINED * s[0]:
-        return x, np.inf
-    return x, float(np.linalg.norm(worth * (A @ x - b))) / float(np.sqrt(max(1, spare)))
+        return x, np.inf, 0.0
+    return x, float(np.linalg.norm(worth * (A @ x - b))) / float(np.sqrt(max(1, spare))), float(s[-1])
 
 
 def read_scores(view: LongToken, heads: Heads, offsets: int, rng: np.random.Generator) -> Scores:
@@ -173,21 +178,23 @@ def read_scores(view: LongToken, heads: Heads, offsets: int, rng: np.random.Gene
         for j in np.flatnonzero(~usual(found)):
             tokens[j] = view.sphere.onto(tokens[j] + NEARBY * view.sphere.random((), rng))
             found[j] = fits.read_at(tokens[j])
-    k, rest = (np.moveaxis(np.stack([getattr(one, name) for one in found]), 0, 2) for name in ("k", "rest"))
-    return Scores(tokens, k, rest, np.array([one.misfit for one in found]))
+    names = ("k", "rest", "worth")
+    return Scores(tokens, *(np.moveaxis(np.stack([getattr(one, name) for one in found]), 0, 2) for name in names))
 
 
 def usual(found: list[Fitted]) -> np.ndarray:
-    misfit = np.array([one.misfit for one in found])
-    return misfit <= OUTLYING * np.median(misfit)
+    """Which last tokens say as much as others, and nothing else."""
+    misfit, worth = np.array([one.misfit for one in found]), np.stack([one.worth for one in found])
+    least = np.min(worth / np.median(worth, axis=0), axis=(1, 2))
+    return (misfit <= OUTLYING * np.median(misfit)) & (least >= LEAST_WORTH)
 
 
-def few_dimensions(found: list[Fitted]) -> list[np.ndarray] | None:
+def few_dimensions(found: list[Fitted], apart: float) -> list[np.ndarray] | None:
     """The spaces `(p, r)` that the keys of each head lie in, if there are so few dimensions."""
     spaces = []
     for keys in np.concatenate([one.k for one in found], axis=1):
         _, s, right = np.linalg.svd(keys, full_matrices=False)
-        rank = int(np.sum(s > SAME_SPACE * s[0]))
+        rank = int(np.sum(s > apart * s[0]))
         if len(keys) < SPARE_KEYS * rank or len(found) < rank + SPARE_LAST:
             return None
         spaces.append(right[:rank].T)

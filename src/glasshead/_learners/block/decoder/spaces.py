@@ -22,8 +22,9 @@ from ...._linalg import svd
 from ...._oracles import LongToken
 from ..spaces import Bunches, bunches
 
-STEP = 3e-4  # radians, of differences: rough answers will do here
-SAME_RANK = 1e-5  # of the largest singular value of slopes: what is smaller is their error
+SHORTEST_STEP, LONGEST_STEP = 1e-4, 0.1  # radians, of differences: between them the cube root of an error
+SAME_RANK = 30.0  # errors of a slope: singular values below that, of the largest, are none
+MOST_OFF = 0.01
 MUTE_KEYS = 1.3  # keys beside mute directions, over outputs
 MOST_HIDDEN = 1  # dimensions of each head's outputs, beyond what slopes along the sphere do not reach
 
@@ -38,11 +39,17 @@ class Look:
     rank: int
 
 
-def read_slope(ask: Callable[[np.ndarray], np.ndarray], q: np.ndarray, directions: np.ndarray) -> np.ndarray:
+def step_of(view: LongToken) -> float:
+    return float(np.clip(view.error ** (1 / 3), SHORTEST_STEP, LONGEST_STEP))
+
+
+def read_slope(
+    ask: Callable[[np.ndarray], np.ndarray], q: np.ndarray, directions: np.ndarray, step: float
+) -> np.ndarray:
     """The derivative of `ask(keys)` at q along each direction of the sphere, by central differences."""
     size = float(np.linalg.norm(q))
-    there, back = (np.cos(STEP) * q + side * np.sin(STEP) * size * directions for side in (1.0, -1.0))
-    return (ask(there) - ask(back)) / (2 * STEP * size)
+    there, back = (np.cos(step) * q + side * np.sin(step) * size * directions for side in (1.0, -1.0))
+    return (ask(there) - ask(back)) / (2 * np.sin(step) * size)
 
 
 def read_looks(view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.random.Generator) -> list[list[Look]]:
@@ -53,17 +60,20 @@ def read_looks(view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.rand
     def between(other: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         return lambda x: view(np.stack([np.broadcast_to(other, x.shape), x], axis=1), q) @ outputs
 
-    even = read_slope(between(q), q, tangents)
+    step = step_of(view)
+    even = read_slope(between(q), q, tangents, step)
     left, s, _ = svd(even, full=True)
-    rank = int(np.sum(s > SAME_RANK * s[0]))
+    rank = int(np.sum(s > min(SAME_RANK * max(view.error / step, step**2), MOST_OFF) * s[0]))
     lost = int(np.any(view.unseen(q[None])))
     shared = rank + lost < min(even.shape[1], len(tangents))
+    if shared and rank + 2 > len(tangents):
+        raise NotConverged("no heads show apart")
     if shared:
         mute = left[:, rank:].T @ tangents
         matrices = read_mute_pencil(view, outputs, q, mute, rng)
         ways = bunches(eigenvalues(*matrices, rng), lost, lost, stray=0)
     else:
-        matrices = read_slope(between(t), q, tangents), even
+        matrices = read_slope(between(t), q, tangents, step), even
         lost += max(0, even.shape[1] - len(tangents))
         ways = bunches(eigenvalues(*matrices, rng), lost, lost + MOST_HIDDEN)
     if not ways:
@@ -79,7 +89,10 @@ def read_mute_pencil(
     two = np.linalg.qr(rng.standard_normal((len(mute), 2)))[0].T @ mute
 
     def along(x: np.ndarray) -> np.ndarray:
-        return read_slope(lambda token: view(np.stack([z, np.broadcast_to(token, z.shape)], axis=1), q) @ outputs, q, x)
+        def ask(token: np.ndarray) -> np.ndarray:
+            return view(np.stack([z, np.broadcast_to(token, z.shape)], axis=1), q) @ outputs
+
+        return read_slope(ask, q, x, step_of(view))
 
     return along(two[0]), along(two[1])
 

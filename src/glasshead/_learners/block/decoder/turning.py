@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...._errors import NotConverged
 from ...._models import Turning
 from .scores import Scores, turn
 
 STILL = 1e-7  # radians per place: what turns by less does not turn
+ON_CIRCLE = 1e-5  # eigenvalues of a rotation lie on the unit circle
 SAME_SPACE = 1e-7
+OTHER_POSITIONS = "the order of tokens matters, in another way than rotary positions or slopes of scores"
 SEEN_BIAS = 1e-6  # of the best determined direction of a key bias: others are left at 0
 
 
-def turning(scores: Scores, h: int) -> tuple[Turning, float]:
-    """The head in coordinates of tokens on the sphere, and how far from the unit circle its eigenvalues are."""
+def turning(scores: Scores, h: int) -> Turning:
+    """The head in coordinates of tokens on the sphere."""
     keys, q = scores.keys[h], scores.q
     _, s, right = np.linalg.svd(np.concatenate(keys), full_matrices=False)
     U = right[s > SAME_SPACE * s[0]].T
     values, vectors = (np.asarray(x, complex) for x in np.linalg.eig(turn(keys, U)))
     angles, off = np.angle(values), float(np.abs(np.abs(values) - 1).max())
     still, up = np.abs(angles) < STILL, angles >= STILL
+    if not off <= ON_CIRCLE or 2 * int(up.sum()) + int(still.sum()) != len(angles):
+        raise NotConverged(OTHER_POSITIONS)
     order = np.argsort(-angles[up])
     plane, frequencies = vectors[:, up][:, order], angles[up][order]
     rest = np.linalg.svd(np.hstack([np.real(vectors[:, still]), np.imag(vectors[:, still])]))[0][:, : int(still.sum())]
@@ -38,4 +43,4 @@ def turning(scores: Scores, h: int) -> tuple[Turning, float]:
     own = np.sum((q @ K.T) * query, axis=1)
     turns = np.concatenate([bare.turned(query, float(t)) - query for t in range(1, len(keys) + 1)])
     k_bias = np.linalg.lstsq(turns, np.concatenate(list(scores.rest[h] + own)), rcond=SEEN_BIAS)[0]
-    return Turning(K, solved[:-1].T, k_bias, solved[-1], frequencies), off
+    return Turning(K, solved[:-1].T, k_bias, solved[-1], frequencies)

@@ -163,8 +163,9 @@ class Triangle:
         self.singular_values = np.zeros(self.R.shape[1])
 
     def add(self, rows: np.ndarray, right: np.ndarray) -> None:
-        Q, self.R = np.linalg.qr(np.vstack([self.R, rows]))
-        self.right = Q.T @ np.vstack([self.right, right])
+        unknowns = self.R.shape[1]
+        both = np.linalg.qr(np.block([[self.R, self.right], [rows, right]]), mode="r")[:unknowns]
+        self.R, self.right = both[:, :unknowns], both[:, unknowns:]
         missing = self.R.shape[1] - len(self.R)
         self.singular_values = np.append(np.linalg.svd(self.R, compute_uv=False), np.zeros(missing))
 
