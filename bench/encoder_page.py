@@ -55,10 +55,15 @@ depends on which they are.
    with rows `y_i - a_i z_i B` drops in rank by what one head owns. Of each head's inputs that leaves as many dimensions
    open as answers do not see; they follow from two heads at a time, since what two heads share with no other is linear
    in what is unknown. Rows and the sum B together then give every `B_h`.
-4. *Exact*: with heads known roughly, the tokens of all rows can be predicted, along blind directions too, and found
-   again from there. Pairs `[q + z ; q]`, `[q - z ; q]` are answered like tokens that differ by exactly `z B`.
-5. *W*: at last tokens around q, with many tokens at once, the weights themselves are the unknowns of the token that is
-   answered alike. They are fewer than the directions that answers see, so what they do not see plays no role.
+4. *What q does not see* of every head is read beside the other token: keys among copies of it are answered like a token
+   of which only the weights and the way along those directions are unknown, and all of them show there. Slopes alone
+   would leave it to the sum B, whose errors heads with nearly the same inputs multiply by thousands.
+5. *Exact*: with heads known, the tokens of all rows can be predicted, along blind directions too, and found again from
+   there. Pairs `[q + z ; q]`, `[q - z ; q]` are answered like tokens that differ by exactly `z B`; both are found to
+   rounding, at finite z, and that is what the last digits come from.
+6. *W*: at last tokens around q, with many tokens at once, the weights themselves are the unknowns of the token that is
+   answered alike. They are fewer than the directions that answers see, so what they do not see plays no role. Scores
+   are compared with those of the same tokens at q: what errors of the value maps do to them is nearly the same there.
 
 Fresh tokens at fresh last tokens, read head by head, say how far off every head is, and the judge (docs/trust.md) holds
 predictions against ordinary sequences of 2 to 64 tokens.

@@ -60,8 +60,10 @@ class LearnedBlock(Attending):
         return f"a block: {heads}{norms}{free}; {residual}; what is behind stays a box, which answers are asked of"
 
     def says(self, x: np.ndarray) -> bool:
-        """Whether the token that is answered alike may be asked about. One token alone is its own."""
-        return len(x) > 1 and float(np.linalg.norm(self.model.single_token(x))) <= self.reach
+        """Whether the tokens that are answered alike, with attention and without, may be asked about. One token alone
+        is its own."""
+        longest = max(float(np.linalg.norm(model.single_token(x))) for model in (self.model, self.flat))
+        return len(x) > 1 and longest <= self.reach
 
     def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list:
         return []  # each would have to ask the box

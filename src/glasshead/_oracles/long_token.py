@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .._errors import NotConverged
 from .._linalg import norms
 from .._types import ArrayLike, Float
 from .base import Oracle
@@ -184,6 +185,7 @@ def find_sphere(oracle: Oracle, rng: np.random.Generator) -> Sphere | None:
     """Which norm stands in front of the heads, if any: whether a key that is twice as long, or one with another mean,
     is answered alike. Six queries, or twice as many: without a norm no head overlooks both x and -x as they grow."""
     x, y, q = (Sphere.of("rms", oracle.dim).random((), rng) for _ in range(3))
+    q *= min(1.0, key_length(oracle))
     kind = ""
     for length, alike in ALIKE_AT.items():
         keys = min(length, key_length(oracle)) * np.stack([x, 2 * x, x + 1, y, -x, -2 * x])
@@ -221,6 +223,8 @@ class Extrapolated:
 def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LongToken:
     """The view of a box with that norm in front."""
     lengths = LENGTHS[LENGTHS * sphere.radius <= oracle.reach]
+    if len(lengths) <= NODES:
+        raise NotConverged(f"tokens up to {oracle.reach:.3g} are too short for last tokens that outweigh all others")
     q, keys = sphere.random((PROBES,), rng), sphere.random((PROBES, 1), rng)
     first = np.asarray(oracle((sphere.random((1,), rng) @ sphere.basis)[:, None]))
     centred = first.shape[1] > 1 and abs(float(np.exp(first).sum()) - 1) <= PROBABILITIES

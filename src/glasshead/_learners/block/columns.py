@@ -14,20 +14,22 @@ import numpy as np
 from ..._errors import NotConverged
 from ..._linalg import norms, random_rotation, svd
 from ..._oracles import Oracle, find_alike, single
-from .geometry import Reference, View, with_copies
+from .geometry import Reference, View, seen_rank, with_copies
 from .values import COPIES, Heads
 
 MOVED_BY_TOKENS = 0.1  # of an answer
 OF_REACH = 0.5  # for tokens, relative to the last one
-SHARE = 0.5  # of the tokens that every head could just tell apart
+SHARE, LEAST_SHARE, SPARE_TOKENS = 0.7, 0.5, 4  # of the tokens that every head could just tell apart; less where few
 SPARE = 4  # last tokens beyond the rank of W at which all scores are read
-TIMES = 1.5  # as many scores as unknowns, at the others
+TIMES = 1.25  # as many scores as unknowns, at the others
 FAR, FARTHEST = 0.5, 0.75  # how far last tokens lie from the reference: of its answer, and of its length
+ILL_SEEN = 4e3  # tokens go less far where directions are seen so many times worse than others
 CLEAR = 30.0  # between singular values of columns: less of a gap shows no rank
 NOISE_TIMES = 1e4  # times the misfit of answers: errors of columns are not larger, of the largest singular value
 LOST = 1e-6  # of what tokens move answers: a token that fits no better is another one that is answered alike
 ROUGH = 1e-2  # the same, where keys are wanted roughly
 ASTRAY, FINE = 30.0, 0.25  # or that many times the misfit of the best quarter
+FOUND = 300.0  # roundings: how exactly weights are wanted, of which a token has a hundredth or so
 TRIED, SHORTENED_ALL = 4, 0.3  # last tokens that are tried first; all are shortened by so much where these are lost
 SHORTENED, TRIES = 0.5, 5  # last tokens that are lost come closer, so often
 
@@ -50,7 +52,7 @@ def read_scores(
         left[which] = norms(off)
         return off @ inverse
 
-    weights, _ = find_alike(step, start, 4 * oracle.roundoff, 1e4 * oracle.roundoff)
+    weights, _ = find_alike(step, start, FOUND * oracle.roundoff, 1e4 * oracle.roundoff)
     weights = weights.reshape(j, H, t)
     rest = (1 - weights.sum(axis=2, keepdims=True)) / COPIES
     with np.errstate(all="ignore"):
@@ -68,8 +70,15 @@ def token_blocks(
     D = np.concatenate([random_rotation(dim, rng) for _ in range(-(-blocks * each // dim))])[: blocks * each]
     moved = float(np.median(norms(D @ heads.B.sum(axis=0) @ at.jacobian))) * np.sqrt(each) / (COPIES + each)
     scored = np.sqrt(dim / np.mean(np.sum(heads.k**2, axis=1)))
-    length = min(scored, MOVED_BY_TOKENS * np.linalg.norm(at.answer) / moved, OF_REACH * oracle.reach)
+    most = MOVED_BY_TOKENS * near(at) * np.linalg.norm(at.answer)
+    length = min(scored, most / moved, OF_REACH * oracle.reach)
     return length * D.reshape(blocks, each, dim)
+
+
+def near(at: Reference) -> float:
+    """How much less far tokens go than where all directions are seen alike."""
+    s = svd(at.jacobian)[1]
+    return float(1 / (1 + s[0] / s[seen_rank(s) - 1] / ILL_SEEN))
 
 
 def read_keys(oracle: Oracle, at: Reference, heads: Heads, each: int, rng: np.random.Generator) -> np.ndarray | None:
@@ -98,7 +107,7 @@ def last_tokens(at: Reference, rng: np.random.Generator) -> np.ndarray:
     """Moves `(d, d)` of the last token that span everything, each as long as answers bear."""
     left, s, _ = svd(at.jacobian, full=True)
     gains = np.concatenate([s, np.zeros(len(left) - len(s))])
-    far, farthest = FAR * np.linalg.norm(at.answer), FARTHEST * np.linalg.norm(at.token)
+    far, farthest = FAR * near(at) * np.linalg.norm(at.answer), FARTHEST * np.linalg.norm(at.token)
     length = np.minimum(far / np.maximum(gains, 1e-300), farthest)
     return random_rotation(len(left), rng) @ (left.T * length[:, None])
 
@@ -117,7 +126,7 @@ def find_distance(oracle: Oracle, at: Reference, heads: Heads, D: np.ndarray, mo
 def each_time(view: View, heads: Heads, lost: int) -> int:
     """Tokens to send at once."""
     least = min(V.shape[1] for V in heads.V) - lost if len(heads.V) > 1 else len(view.gains)
-    return max(1, int(SHARE * least))
+    return max(1, int(LEAST_SHARE * least), min(int(SHARE * least), least - SPARE_TOKENS))
 
 
 def read_columns(
@@ -131,8 +140,8 @@ def read_columns(
     moves *= distance
     full = min(d, rank + SPARE)
     while True:
-        first, scores, misfit = read_settled(oracle, at, heads, moves[:full], blocks)
-        changed = scores @ np.linalg.pinv(blocks.reshape(-1, d)).T - heads.k
+        first, changes, misfit = read_changes(oracle, at, heads, moves[:full], blocks)
+        changed = changes @ np.linalg.pinv(blocks.reshape(-1, d)).T
         if not (np.isfinite(changed).all() and norms(first).all()):
             raise NotConverged(NO_WEIGHTS_THERE)
         spans = [column_span(changed[:, h] / norms(first)[:, None], NOISE_TIMES * misfit) for h in range(H)]
@@ -146,10 +155,10 @@ def read_columns(
         )
     most = max(K.shape[1] for K in spans)
     few = token_blocks(oracle, at, heads, each, int(np.ceil(TIMES * (most + 1))), rng)
-    others, scores, also = read_settled(oracle, at, heads, moves[full:], few)
+    others, changes, also = read_changes(oracle, at, heads, moves[full:], few)
     tokens, W = few.reshape(-1, d), []
     for h, K in enumerate(spans):
-        rest = (scores[:, h] - heads.k[h] @ tokens.T) @ np.linalg.pinv(tokens @ K).T @ K.T
+        rest = changes[:, h] @ np.linalg.pinv(tokens @ K).T @ K.T
         W.append(np.linalg.solve(np.concatenate([first, others]), np.concatenate([changed[:, h] @ K @ K.T, rest])).T)
     ranks = tuple(K.shape[1] for K in spans)
     return Columns(np.array(W), heads.k - np.array(W) @ at.token, ranks, max(misfit, also), distance)
@@ -165,6 +174,15 @@ def column_span(columns: np.ndarray, noise: float) -> np.ndarray:
 
 
 NO_WEIGHTS_THERE = "some last tokens are answered like no token that their attention weights could explain"
+
+
+def read_changes(
+    oracle: Oracle, at: Reference, heads: Heads, moves: np.ndarray, blocks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Moves of the last token that worked, how much scores change with them, `(j, H, n)`, and the worst misfit. What
+    errors of the value maps do to scores is nearly the same at the reference, and cancels."""
+    settled, scores, misfit = read_settled(oracle, at, heads, np.concatenate([np.zeros_like(moves[:1]), moves]), blocks)
+    return settled[1:], scores[1:] - scores[:1], misfit
 
 
 def read_settled(

@@ -20,6 +20,7 @@ GAP = 5e-4  # between neighbouring singular values: beyond it nothing is seen
 NEVER_SEEN = 1e-6  # of the largest singular value of all Jacobians side by side
 STEP = 1.0  # of a difference of the sixth order, over the seventh root of a rounding
 ALONG = 20.0  # times a token: how far along a direction that is not seen answers are compared
+COPIES = 30  # of the last token: what keys do to it is small, and sequences stay shorter than 32 tokens
 SHARPENED = 2  # rounds: one brings it from the error of differences to rounding
 
 

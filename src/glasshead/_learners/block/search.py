@@ -9,11 +9,12 @@ import numpy as np
 from ..._errors import NotConverged
 from ..._linalg import norms
 from ..._oracles import Oracle
+from .blind import Beside
 from .columns import each_time, read_keys
-from .geometry import Reference, Total, View, read_reference, read_total
+from .geometry import COPIES, Reference, Total, View, read_reference, read_total
 from .pairs import read_pairs
 from .spaces import Bunches, bunches, read_pencil
-from .values import COPIES, Heads, Rows, find_heads, read_key_rows, rows_needed
+from .values import Heads, Rows, find_heads, read_key_rows, rows_needed
 
 REFERENCES = 2
 CURVED = 2.0, 0.5, 8.0  # the length of keys in second differences, times the fourth root of a rounding
@@ -23,11 +24,13 @@ LONGEST_KEYS = 2.0  # times ordinary tokens
 MOST_MOVED = 0.03  # of an answer, by a key in a row; less where directions are seen so many times worse than others:
 ILL_SEEN = 3e4
 SHORTER_KEYS, SHORTENINGS = 0.25, 3  # rows in which no heads are found are asked with shorter keys
-FIRST, EXACT = 1e-9, 3.0  # how exactly tokens are found at first, of an answer, and then, in roundings
+FIRST, NEARLY, EXACT = 1e-9, 3e3, 6.0  # how exactly tokens are found at first, of an answer, and then, in roundings
+ENOUGH = 1e3  # roundings, in the direction that is seen worst: a misfit that is hardly more
 DROPPED = 1e-6  # a rank drop worse than this is none
 ROUNDS = 16
 BETTER = 3.0  # another round goes on where the last one made things so many times better
-MOVED = 1e-3, 1e-2  # of an answer, by pairs: more as the heads get better
+MOVED = 3e-3, 1e-2, 1e-2  # of an answer, by pairs: more as the heads get better, and less where directions are seen
+ILL_PAIRED = 1e4  # times worse than others
 
 Way = tuple[Bunches, list[np.ndarray]]
 NO_WEIGHTS = "no attention weights between 0 and 1 explain what single keys move, for any number of heads"
@@ -113,29 +116,43 @@ def find_first_heads(
 def find_exact(
     oracle: Oracle, references: list[Reference], total: Total, way: Bunches, rows: Rows, heads: Heads, rng
 ) -> Found:
-    """The same to rounding: the rows again, then pairs for the sum of all maps, as long as either gets better."""
+    """The same to rounding: what is not seen at one token from the other, the rows again, and pairs for the sum of all
+    maps, as long as it gets better."""
     at, wanted = references[0], EXACT * oracle.roundoff
     view = at.within(total.outputs)
+    beside = None
     for _ in range(ROUNDS):
-        rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, wanted)
+        beside = beside or read_beside(oracle, references, total, heads, each_time(view, heads, way.lost), rng)
+        rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, NEARLY * oracle.roundoff, beside)
         if better is None:
             raise NotConverged(NO_WEIGHTS)
         before, heads = heads, better
-        if heads.ratio > before.ratio / BETTER and heads.misfit > before.misfit / BETTER:
+        settled = heads.ratio > before.ratio / BETTER and heads.misfit > before.misfit / BETTER
+        if settled or (beside is not None and heads.ratio <= DROPPED):
             break
     if not heads.ratio <= DROPPED:
         raise NotConverged(f"value maps of {len(way.sizes)} heads fit what single keys move only to {heads.ratio:.0e}")
     for moved in MOVED:
-        each = each_time(view, heads, way.lost)
-        others = [read_keys(oracle, other, heads, each, rng) for other in references[1:]]
-        keys = [heads.k, *(k for k in others if k is not None)]
-        if len(keys) < len(references):
-            break
-        sharper = read_pairs(oracle, references, keys, heads.B, total, moved)
+        moved /= 1 + condition(view) / ILL_PAIRED
+        sharper = read_pairs(oracle, at, heads, total, moved, wanted)
         seen = at.within(sharper.outputs)
         spaces = [seen.carried(space, view) for space in heads.spaces]
-        again, better = find_heads(oracle, at, seen, sharper, rows, way, spaces, wanted)
+        again, better = find_heads(oracle, at, seen, sharper, rows, way, spaces, wanted, beside)
         if better is None or not better.misfit < heads.misfit:
             break
         rows, heads, total, view = again, better, sharper, seen
+        if heads.misfit <= ENOUGH * condition(view) * oracle.roundoff:
+            break
     return Found(references, total, way, heads, view)
+
+
+def read_beside(
+    oracle: Oracle, references: list[Reference], total: Total, heads: Heads, each: int, rng: np.random.Generator
+) -> Beside | None:
+    """The other token, if there is something that the first does not see, and heads show there. One head alone is the
+    sum, which needs no other."""
+    at, other = references
+    if len(at.within(total.visible).blind) == 0 or len(heads.V) == 1:
+        return None
+    keys = read_keys(oracle, other, heads, each, rng)
+    return None if keys is None else Beside(other, keys)

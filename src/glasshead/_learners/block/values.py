@@ -17,10 +17,10 @@ import numpy as np
 from ..._errors import NotConverged
 from ..._linalg import norms, null_space, spare_rows, svd
 from ..._oracles import Oracle, find_alike, single
-from .geometry import Reference, Total, View, with_copies
+from .blind import Beside, read_blind_parts
+from .geometry import COPIES, Reference, Total, View, with_copies
 from .spaces import Bunches
 
-COPIES = 30  # of the last token: what keys do to it is small, and sequences stay shorter than 32 tokens
 MORE_ROWS = 1.1  # times as many as there are unknowns
 FEW = 8  # rows beyond
 MOST_NUMBERS = 2**21  # in the equations of a rank drop, which take seconds with so many
@@ -205,6 +205,7 @@ def find_heads(
     way: Bunches,
     guesses: list[np.ndarray],
     wanted: float,
+    beside: Beside | None = None,
 ) -> tuple[Rows, Heads | None]:
     """Heads from rows, once: tokens that are answered alike, value maps, weights, keys; none where they do not fit.
 
@@ -219,6 +220,8 @@ def find_heads(
     if not ratio <= BAD_DROP:
         return rows, None
     B = value_maps(view, total, rows, V, weights)
+    if beside is not None:
+        B = read_blind_parts(oracle, at, beside, total, rows.z, B, V)
     weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
     k = keys_from(rows.z, weights, left)
     if k is None:

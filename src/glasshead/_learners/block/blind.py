@@ -1,0 +1,70 @@
+"""What answers at one token do not see of every head's value map, from another token where they do.
+
+Keys z beside copies of another token x are answered like `x + sum_h a_h z B_h`. All that is unknown of it are the
+weights, and how far it lies along the directions that the first token is blind to: so few numbers that every answer
+tells them exactly, whatever is not seen at x. How far that is, is linear in what the maps lack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._linalg import norms
+from ..._oracles import Oracle, find_alike, single
+from .geometry import COPIES, Reference, Total, with_copies
+
+MORE_ROWS, FEW = 1.1, 8  # than there are unknowns
+ASTRAY = 30.0  # times the typical misfit: another token that happens to be answered alike
+FOUND = 1e-12  # weights are of the order of 1 / COPIES
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Another token, and the heads' keys there, roughly: `(H, d)`."""
+
+    reference: Reference
+    keys: np.ndarray
+
+
+def read_blind_parts(
+    oracle: Oracle, at: Reference, beside: Beside, total: Total, z: np.ndarray, B: np.ndarray, V: list[np.ndarray]
+) -> np.ndarray:
+    """Value maps `B (H, d, d)` with inputs `V`, made right along the directions that the token `at` is blind to."""
+    blind = at.within(total.visible).blind
+    unknown = sum(v.shape[1] for v in V)
+    z = z[: int(MORE_ROWS * unknown) + FEW]
+    weights, along, left = find_along(oracle, beside, z, B, blind)
+    fine = (left <= ASTRAY * np.median(left)) & ((weights > 0) & (weights < 1)).all(axis=1)
+    if fine.sum() < unknown:
+        return B
+    z, weights, along = z[fine], weights[fine], along[fine]
+    each = np.concatenate([weights[:, [h]] * (z @ v) for h, v in enumerate(V)], axis=1)
+    C = np.linalg.lstsq(each, along, rcond=None)[0] @ blind
+    ends = np.cumsum([v.shape[1] for v in V])
+    return B + np.stack([v @ C[end - v.shape[1] : end] for v, end in zip(V, ends, strict=True)])
+
+
+def find_along(
+    oracle: Oracle, beside: Beside, z: np.ndarray, B: np.ndarray, blind: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The weights `(b, H)` of keys z beside copies of the other token, how far `(b, f)` they lie along `blind`, and how
+    far off answers still are."""
+    other, H = beside.reference, len(B)
+    answers = np.asarray(oracle(with_copies(other.token, z[:, None], COPIES)))
+    directions = np.broadcast_to(blind, (len(z), *blind.shape))
+    moves = np.concatenate([np.einsum("bd,hde->bhe", z, B, optimize=True), directions], axis=1)
+    inverse = np.linalg.pinv(moves @ other.jacobian)
+    e = np.exp(z @ beside.keys.T)
+    start = np.concatenate([e / (COPIES + e), np.zeros((len(z), len(blind)))], axis=1)
+    left = np.full(len(z), np.inf)
+
+    def step(found: np.ndarray, which: np.ndarray) -> np.ndarray:
+        moved = np.einsum("bh,bhe->be", found, moves[which], optimize=True)
+        off = answers[which] - single(oracle, other.token + moved)
+        left[which] = norms(off)
+        return np.einsum("bk,bkh->bh", off, inverse[which], optimize=True)
+
+    found, _ = find_alike(step, start, FOUND, 1e4 * oracle.roundoff)
+    return found[:, :H], found[:, H:], left
