@@ -94,8 +94,9 @@ Boxes beside the family, which must be refused:
 {neighbours}
 
 In float32 answers are known to some 1e-5: steep scores, rotary positions and ReLU networks are too much for that, and
-refused with the digits that are missing. Refused are also a norm between heads and residual connection, heads that are wider than the model together, a network without a norm in front of it, and positions of
-another kind than rotary ones or slopes of scores.
+refused with the digits that are missing. Refused are also a norm between heads and residual connection, heads that are
+wider than the model together, a network without a norm in front of it, and positions of another kind than rotary ones
+or slopes of scores.
 """
 
 

@@ -223,7 +223,7 @@ class Extrapolated:
 def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LongToken:
     """The view of a box with that norm in front."""
     lengths = LENGTHS[LENGTHS * sphere.radius <= oracle.reach]
-    if len(lengths) <= NODES:
+    if len(lengths) <= max(NODES):
         raise NotConverged(f"tokens up to {oracle.reach:.3g} are too short for last tokens that outweigh all others")
     q, keys = sphere.random((PROBES,), rng), sphere.random((PROBES, 1), rng)
     first = np.asarray(oracle((sphere.random((1,), rng) @ sphere.basis)[:, None]))
