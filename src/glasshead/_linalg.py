@@ -208,7 +208,7 @@ def spare_rows(m: int, rank: int) -> int:
 def null_space(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int, free: float = 0.0) -> NullSpace:
     """`guess (m, <= rank)` spans most of the null space, nearly. Combinations of weights that move the equations by
     less than a share `free` are not determined by them, and stay as they are."""
-    (n, m), ratios = Y.shape, []
+    m, ratios = Y.shape[1], []
     weights = best_weights(Y @ guess, Z @ guess)
     best = NullSpace(guess, np.inf)
     for _ in range(NEWTON_ROUNDS):
@@ -220,11 +220,23 @@ def null_space(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int, free:
             best = NullSpace(null, ratios[-1])
         if m == rank or (len(ratios) > 1 and ratios[-1] > ratios[-2] / 4 and ratios[-1] < NULL_ROUNDED):
             break
-        equations = (left_null[:, :, None] * (Z @ null)[:, None, :]).reshape(n, -1).T
-        residual = (left_null.T @ A @ null).reshape(-1)
         # Weights lie between 0 and 1: a step that leaves that far behind goes astray.
-        weights = np.clip(weights + np.linalg.lstsq(equations, residual, rcond=free or None)[0], -ASTRAY, 1 + ASTRAY)
+        weights = np.clip(weights + newton_step(left_null, Z @ null, left_null.T @ A @ null, free), -ASTRAY, 1 + ASTRAY)
     return best
+
+
+def newton_step(left: np.ndarray, z: np.ndarray, residual: np.ndarray, free: float) -> np.ndarray:
+    """The least x with `left^T diag(x) z = residual`, but for combinations that move it by less than a share `free`.
+
+    There are many more equations than unknowns. Where few digits are asked for, as `free` does, normal equations have
+    them: their matrix is a product of two small ones, entry by entry.
+    """
+    if not free:
+        equations = (left[:, :, None] * z[:, None, :]).reshape(len(z), -1).T
+        return np.linalg.lstsq(equations, residual.reshape(-1), rcond=None)[0]
+    values, vectors = np.linalg.eigh((left @ left.T) * (z @ z.T))
+    seen = values > free**2 * values[-1]
+    return vectors[:, seen] @ (vectors[:, seen].T @ np.sum((left @ residual) * z, axis=1) / values[seen])
 
 
 def best_weights(y: np.ndarray, z: np.ndarray) -> np.ndarray:
