@@ -69,7 +69,7 @@ def token_blocks(
     blocks, dim = -(-least // each), oracle.dim
     D = np.concatenate([random_rotation(dim, rng) for _ in range(-(-blocks * each // dim))])[: blocks * each]
     moved = float(np.median(norms(D @ heads.B.sum(axis=0) @ at.jacobian))) * np.sqrt(each) / (COPIES + each)
-    scored = np.sqrt(dim / np.mean(np.sum(heads.k**2, axis=1)))
+    scored = np.sqrt(dim / np.max(np.sum(heads.k**2, axis=1)))  # in the loudest head
     most = MOVED_BY_TOKENS * near(at) * np.linalg.norm(at.answer)
     length = min(scored, most / moved, OF_REACH * oracle.reach)
     return length * D.reshape(blocks, each, dim)
