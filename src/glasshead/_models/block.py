@@ -9,19 +9,16 @@ token is a solution of `x + n(x) sum_h P_h = q + sum_hi a_hi n_i P_h`, and there
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import (  # pyright: ignore[reportMissingTypeStubs]
-    erf,  # pyright: ignore[reportUnknownVariableType]
-    softmax,  # pyright: ignore[reportUnknownVariableType]
-)
+from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .attention import Attention, Scoring
 from .circuits import Circuits
+from .feedforward import Feedforward
 from .fused import Layer
 from .multi_head import MultiHead
 from .norm import Norm, token_before
@@ -254,31 +251,3 @@ def random_head(dim: int, rank: int, rng: np.random.Generator) -> Attention:
     key_bias = K.T @ rng.standard_normal(rank) / np.sqrt(rank)
     v = V.T @ O
     return Attention(np.sqrt(dim) / rank * K.T @ Q, v, key_bias=0.3 * key_bias)
-
-
-@dataclass(frozen=True, eq=False)
-class Feedforward:
-    """What stands behind the heads of a random block, asked about single tokens: `norm(y + gelu(y A + a) C)` with `y =
-    norm(x S + c)`, where norm is LayerNorm with eps 1e-5."""
-
-    S: Float[np.ndarray, "d d"]
-    c: Float[np.ndarray, " d"]
-    A: Float[np.ndarray, "d m"]
-    a: Float[np.ndarray, " m"]
-    C: Float[np.ndarray, "m d"]
-
-    @classmethod
-    def random(cls, S: np.ndarray, rng: np.random.Generator) -> Feedforward:
-        """Four times as wide as tokens are long."""
-        d, m = len(S), 4 * len(S)
-        A, C = rng.standard_normal((d, m)) / np.sqrt(d), 0.5 * rng.standard_normal((m, d)) / np.sqrt(m)
-        return cls(S, 0.1 * rng.standard_normal(d), A, 0.1 * rng.standard_normal(m), C)
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        norm = Norm("layer", 1e-5)
-        y = norm(X[:, -1] @ self.S + self.c)
-        z = y @ self.A + self.a
-        return norm(y + z * (1 + erf(z / np.sqrt(2))) / 2 @ self.C)
-
-    def tensors(self) -> dict[str, np.ndarray]:
-        return {"S": self.S, "c": self.c, "A": self.A, "a": self.a, "C": self.C}

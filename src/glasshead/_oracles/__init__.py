@@ -3,7 +3,8 @@
 `base`: the two base classes. `box`: oracles around a callable, and how many digits it computes with; `signs`: those of
 yes and no. `boundary`: where a query is counted, the budget, progress, answers kept, and what may leave a recovery.
 `views`: the box on other tokens, its answers combined or averaged. `straightened`: a known network undone. `one_token`:
-the single token that is answered like a sequence. `long_token`: heads alone, where a norm stands in front of them.
+the single token that is answered like a sequence. `sphere`: normalised tokens.
+`long_token`: heads alone, where a norm stands in front of them.
 """
 
 from .base import (
@@ -22,9 +23,10 @@ from .base import (
 )
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
 from .box import Answering, ValueOracle, as_oracle
-from .long_token import LongToken, Sphere, find_long_token, find_order, find_sphere
+from .long_token import LongToken, find_long_token
 from .one_token import find_alike, read_slope, single
 from .signs import SignOracle, Voting
+from .sphere import Sphere, find_order, find_sphere
 from .straightened import FAR_OUT, LESS_FAR_OUT, Flat, Straightened
 from .views import (
     CERTAIN,

@@ -1,10 +1,7 @@
-"""Each head's own outputs and what it reads of tokens, exactly, and the attention weights that follow from an answer.
+"""Each head's own outputs and what it reads of tokens, and the attention weights that follow from an answer.
 
-In the outputs N that only head h reaches, an answer is `y N = sum_i a_i (n_i - n_q) C`, with the weights a_i of the
-head: over many two-token answers `[Y, -a D]`, with the right weights, has the columns of `[N ; C]` in its null space.
-Newton's method finds weights and null space from rough ones (`rank_drop`); the scale of C, and with it of the weights,
-is free, and so are mixtures of heads that share their values. The law of odds settles both: (weight of a token) over
-(weight of the last one) does not change when further tokens come in front.
+Rows (`rows`) show both up to the scale of weights, and mixtures of heads that share their values. The law of odds
+settles that: (weight of a token) over (weight of the last one) does not change when further tokens come in front.
 """
 
 from __future__ import annotations
@@ -15,17 +12,12 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ...._errors import NotConverged
-from ...._linalg import NullSpace, best_weights, norms, null_space, svd
+from ...._linalg import NullSpace, norms, svd
 from ...._oracles import LongToken
-from .spaces import Look, read_looks
+from .rows import MOST_DROPPED, OUTLYING, SPARE_ROWS, Rows, find_null_spaces, read_rows
+from .spaces import read_looks
 
-SPARE_ROWS = 1.35  # two-token answers, over unknowns of a null space
 ANGLES = 0.5, 0.2, 1.2  # between keys and last tokens, on the sphere: the only length that there is
-REACHED = 20.0  # errors: what is smaller, of the largest singular value of answers, no head reaches
-FREE = 1e-3  # combinations of weights that the rank drop leaves open: scales, and mixtures of heads that share values
-ROUGHLY_DROPPED, DROPPED = 1e8, 2e5  # errors of answers: a rank drop worse than that is none, with rows that do not
-MOST_DROPPED = 0.03  # fit, and without; and one worse than this is none anyway
-OUTLYING = 30.0  # times the typical misfit
 DRAWS = 6  # of a last token
 NO_HEADS = (
     "value maps have to add up in the outputs, so no heads that are wider than the model together, and no norm between "
@@ -109,72 +101,6 @@ def read_somewhere(view: LongToken, rng: np.random.Generator) -> tuple[Heads, fl
             except NotConverged as error:
                 reason = str(error)
     raise NotConverged(f"{reason}: {NO_HEADS}")
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Two-token answers `y (n, o)` at the last token q, in an orthonormal basis of the `outputs (s, o)` that heads
-    reach, and how far each key is from q."""
-
-    q: np.ndarray
-    D: np.ndarray
-    y: np.ndarray
-    outputs: np.ndarray
-
-    @property
-    def padded(self) -> tuple[np.ndarray, np.ndarray]:
-        """`[y, 0]` and `[0, D]`: with the right weights a, `[y, -a D]` has a null space."""
-        o, p = self.y.shape[1], self.D.shape[1]
-        return np.pad(self.y, ((0, 0), (0, p))), np.pad(self.D, ((0, 0), (o, 0)))
-
-    def weights(self, space: NullSpace) -> np.ndarray:
-        Y, Z = self.padded
-        return best_weights(Y @ space.basis, Z @ space.basis)
-
-
-def read_rows(
-    view: LongToken, q: np.ndarray, angle: float, rng: np.random.Generator, outputs: np.ndarray | None = None
-) -> Rows:
-    """At such an angle, and in these outputs unless all that show are to be found."""
-    count = int(SPARE_ROWS * (len(q) + view.unseen(q[None]).shape[1]))
-    keys = view.sphere.around(q, count, angle, rng)
-    y = view(keys[:, None], q)
-    _, sizes, right = svd(y)
-    outputs = outputs if outputs is not None else right[sizes > view.errors(REACHED, MOST_DROPPED) * sizes[0]].T
-    if outputs.shape[1] == 0:
-        raise NotConverged("behind a long last token no other token changes the answer")
-    return Rows(q, keys - q, y @ outputs, outputs)
-
-
-def find_null_spaces(view: LongToken, rows: Rows, ways: list[list[Look]]) -> list[NullSpace]:
-    """The first way to tell heads apart that is true of the rows."""
-    best = np.inf
-    for way in ways:
-        found = [null_space_of(rows, look) for look in way]
-        worst = max(space.ratio for space in found)
-        if worst <= view.errors(ROUGHLY_DROPPED, MOST_DROPPED):
-            found = without_outliers(rows, found)
-            worst = max(space.ratio for space in found)
-        if worst <= view.errors(DROPPED, MOST_DROPPED):
-            return found
-        best = min(best, worst)
-    raise NotConverged(f"value maps fit what single keys move only to {best:.0e}")
-
-
-def null_space_of(rows: Rows, look: Look) -> NullSpace:
-    guess = np.concatenate([look.outputs, with_part_along(rows, look)])
-    return null_space(*rows.padded, guess, look.rank, free=FREE)
-
-
-def without_outliers(rows: Rows, found: list[NullSpace]) -> list[NullSpace]:
-    """The null spaces of the rows that fit all of them: a neuron that turns on between two lengths of a last token
-    spoils a few."""
-    Y, Z = rows.padded
-    left = np.max([norms((Y - rows.weights(space)[:, None] * Z) @ space.basis) for space in found], axis=0)
-    kept = left <= OUTLYING * np.median(left)
-    if kept.all():
-        return found
-    return [null_space(Y[kept], Z[kept], space.basis, space.basis.shape[1], free=FREE) for space in found]
 
 
 def read_odds(view: LongToken, rows: Rows, found: list[NullSpace], angle: float, rng: np.random.Generator) -> Heads:
@@ -271,21 +197,3 @@ def read_value_maps(view: LongToken, heads: Heads, angle: float, rng: np.random.
     part = np.sum((there - y @ known) * along, axis=1) / np.sum(along**2, axis=1)
     beyond = np.linalg.lstsq(moved.reshape(len(last), -1), (y + part[:, None] * lost) @ shared, rcond=None)[0]
     return maps + beyond.reshape(maps.shape)
-
-
-def with_part_along(rows: Rows, look: Look) -> np.ndarray:
-    """What a head reads with the part along q that slopes at q do not show: the one that makes `D C` parallel to its
-    answers, row by row. Scaled so that weights are of the order of one."""
-    q, Y, D, reads = rows.q, rows.y @ look.outputs, rows.D, look.reads
-    along, read = D @ q / np.linalg.norm(q), D @ reads
-    direction = Y / np.maximum(norms(Y), 1e-300)[:, None]
-
-    r = Y.shape[1]
-    sizes = 1 / np.maximum(norms(read), 1e-300)
-    A = (along * sizes)[:, None, None] * (np.eye(r) - direction[:, :, None] * direction[:, None, :])
-    b = sizes[:, None] * (read - np.sum(read * direction, axis=1, keepdims=True) * direction)
-    part = np.linalg.lstsq(A.reshape(-1, r), -b.reshape(-1), rcond=None)[0]
-    C = reads + np.outer(q / np.linalg.norm(q), part)
-    whole = D @ C
-    ratio = np.sum(Y * whole, axis=1) / np.maximum(np.sum(whole**2, axis=1), 1e-300)
-    return 2 * np.median(ratio) * C

@@ -164,7 +164,7 @@ class Triangle:
 
     def add(self, rows: np.ndarray, right: np.ndarray) -> None:
         unknowns = self.R.shape[1]
-        both = np.linalg.qr(np.block([[self.R, self.right], [rows, right]]), mode="r")[:unknowns]
+        both = np.asarray(np.linalg.qr(np.block([[self.R, self.right], [rows, right]]), mode="r"))[:unknowns]
         self.R, self.right = both[:, :unknowns], both[:, unknowns:]
         missing = self.R.shape[1] - len(self.R)
         self.singular_values = np.append(np.linalg.svd(self.R, compute_uv=False), np.zeros(missing))

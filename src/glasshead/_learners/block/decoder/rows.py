@@ -1,0 +1,109 @@
+"""Two-token answers, and what one head owns of them, exactly.
+
+In the outputs N that only head h reaches, an answer is `y N = a (n - n_q) C`, with the weight a of the token n. Over
+many of them `[Y, -a D]`, with the right weights, has the columns of `[N ; C]` in its null space. Newton's method finds
+weights and null space from rough ones (`null_space`); what it leaves open is the scale of weights, and mixtures of
+heads that share their values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...._errors import NotConverged
+from ...._linalg import NullSpace, best_weights, norms, null_space, svd
+from ...._oracles import LongToken
+from .spaces import Look
+
+SPARE_ROWS = 1.35  # two-token answers, over unknowns of a null space
+REACHED = 20.0  # errors: what is smaller, of the largest singular value of answers, no head reaches
+FREE = 1e-3  # combinations of weights that the rank drop leaves open: scales, and mixtures of heads that share values
+ROUGHLY_DROPPED, DROPPED = 1e8, 2e5  # errors of answers: a rank drop worse than that is none, with rows that do not
+MOST_DROPPED = 0.03  # fit, and without; and one worse than this is none anyway
+OUTLYING = 30.0  # times the typical misfit
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Two-token answers `y (n, o)` at the last token q, in an orthonormal basis of the `outputs (s, o)` that heads
+    reach, and how far each key is from q."""
+
+    q: np.ndarray
+    D: np.ndarray
+    y: np.ndarray
+    outputs: np.ndarray
+
+    @property
+    def padded(self) -> tuple[np.ndarray, np.ndarray]:
+        """`[y, 0]` and `[0, D]`: with the right weights a, `[y, -a D]` has a null space."""
+        o, p = self.y.shape[1], self.D.shape[1]
+        return np.pad(self.y, ((0, 0), (0, p))), np.pad(self.D, ((0, 0), (o, 0)))
+
+    def weights(self, space: NullSpace) -> np.ndarray:
+        Y, Z = self.padded
+        return best_weights(Y @ space.basis, Z @ space.basis)
+
+
+def read_rows(
+    view: LongToken, q: np.ndarray, angle: float, rng: np.random.Generator, outputs: np.ndarray | None = None
+) -> Rows:
+    """At such an angle, and in these outputs unless all that show are to be found."""
+    count = int(SPARE_ROWS * (len(q) + view.unseen(q[None]).shape[1]))
+    keys = view.sphere.around(q, count, angle, rng)
+    y = view(keys[:, None], q)
+    _, sizes, right = svd(y)
+    outputs = outputs if outputs is not None else right[sizes > view.errors(REACHED, MOST_DROPPED) * sizes[0]].T
+    if outputs.shape[1] == 0:
+        raise NotConverged("behind a long last token no other token changes the answer")
+    return Rows(q, keys - q, y @ outputs, outputs)
+
+
+def find_null_spaces(view: LongToken, rows: Rows, ways: list[list[Look]]) -> list[NullSpace]:
+    """The first way to tell heads apart that is true of the rows."""
+    best = np.inf
+    for way in ways:
+        found = [null_space_of(rows, look) for look in way]
+        worst = max(space.ratio for space in found)
+        if worst <= view.errors(ROUGHLY_DROPPED, MOST_DROPPED):
+            found = without_outliers(rows, found)
+            worst = max(space.ratio for space in found)
+        if worst <= view.errors(DROPPED, MOST_DROPPED):
+            return found
+        best = min(best, worst)
+    raise NotConverged(f"value maps fit what single keys move only to {best:.0e}")
+
+
+def null_space_of(rows: Rows, look: Look) -> NullSpace:
+    guess = np.concatenate([look.outputs, with_part_along(rows, look)])
+    return null_space(*rows.padded, guess, look.rank, free=FREE)
+
+
+def without_outliers(rows: Rows, found: list[NullSpace]) -> list[NullSpace]:
+    """The null spaces of the rows that fit all of them: a neuron that turns on between two lengths of a last token
+    spoils a few."""
+    Y, Z = rows.padded
+    left = np.max([norms((Y - rows.weights(space)[:, None] * Z) @ space.basis) for space in found], axis=0)
+    kept = left <= OUTLYING * np.median(left)
+    if kept.all():
+        return found
+    return [null_space(Y[kept], Z[kept], space.basis, space.basis.shape[1], free=FREE) for space in found]
+
+
+def with_part_along(rows: Rows, look: Look) -> np.ndarray:
+    """What a head reads with the part along q that slopes at q do not show: the one that makes `D C` parallel to its
+    answers, row by row. Scaled so that weights are of the order of one."""
+    q, Y, D, reads = rows.q, rows.y @ look.outputs, rows.D, look.reads
+    along, read = D @ q / np.linalg.norm(q), D @ reads
+    direction = Y / np.maximum(norms(Y), 1e-300)[:, None]
+
+    r = Y.shape[1]
+    sizes = 1 / np.maximum(norms(read), 1e-300)
+    A = (along * sizes)[:, None, None] * (np.eye(r) - direction[:, :, None] * direction[:, None, :])
+    b = sizes[:, None] * (read - np.sum(read * direction, axis=1, keepdims=True) * direction)
+    part = np.linalg.lstsq(A.reshape(-1, r), -b.reshape(-1), rcond=None)[0]
+    C = reads + np.outer(q / np.linalg.norm(q), part)
+    whole = D @ C
+    ratio = np.sum(Y * whole, axis=1) / np.maximum(np.sum(whole**2, axis=1), 1e-300)
+    return 2 * np.median(ratio) * C

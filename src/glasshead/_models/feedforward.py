@@ -1,0 +1,39 @@
+"""What is behind the heads of `gh.Block.random`: a GELU network with a LayerNorm before and after it, as in BERT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erf  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+from .._types import Float
+from .norm import Norm
+
+
+@dataclass(frozen=True, eq=False)
+class Feedforward:
+    """What stands behind the heads of a random block, asked about single tokens: `norm(y + gelu(y A + a) C)` with `y =
+    norm(x S + c)`, where norm is LayerNorm with eps 1e-5."""
+
+    S: Float[np.ndarray, "d d"]
+    c: Float[np.ndarray, " d"]
+    A: Float[np.ndarray, "d m"]
+    a: Float[np.ndarray, " m"]
+    C: Float[np.ndarray, "m d"]
+
+    @classmethod
+    def random(cls, S: np.ndarray, rng: np.random.Generator) -> Feedforward:
+        """Four times as wide as tokens are long."""
+        d, m = len(S), 4 * len(S)
+        A, C = rng.standard_normal((d, m)) / np.sqrt(d), 0.5 * rng.standard_normal((m, d)) / np.sqrt(m)
+        return cls(S, 0.1 * rng.standard_normal(d), A, 0.1 * rng.standard_normal(m), C)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        norm = Norm("layer", 1e-5)
+        y = norm(X[:, -1] @ self.S + self.c)
+        z = y @ self.A + self.a
+        return norm(y + z * (1 + erf(z / np.sqrt(2))) / 2 @ self.C)
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        return {"S": self.S, "c": self.c, "A": self.A, "a": self.a, "C": self.C}
