@@ -109,6 +109,9 @@ def several_heads(found: dict[str, Any]) -> Iterator[Row]:
     row = next(row for row in found["encoder"]["rows"] if row["box"].startswith("torch"))
     what = "`nn.TransformerEncoderLayer(64, 4, 256)`, its 4 heads, 64 numbers per answer"
     yield what, row["limit"], row["queries"], row["W"]
+    row = next(row for row in found["decoder"]["rows"] if row["box"].startswith("LLaMA type (128"))
+    what = "a LLaMA-type block, 8 heads with rotary positions, d = 128, 128 numbers per answer"
+    yield what, row["limit"], row["queries"], row["W"]
 
 
 def machine(found: dict[str, Any]) -> str:

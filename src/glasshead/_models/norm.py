@@ -44,8 +44,8 @@ class Norm:
         return Z * np.sqrt(self.eps / (1 - np.mean(Z**2, axis=-1, keepdims=True)))
 
 
-NEWTON_ROUNDS, STARTS = 60, 24
-FOUND = 1e-12  # of what is looked for
+STEPS, STARTS = 60, 24
+SOLVED = 1e-12  # of what is looked for
 
 
 def token_before(norm: Norm, total: np.ndarray, u: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
@@ -64,8 +64,8 @@ def token_before(norm: Norm, total: np.ndarray, u: Float[np.ndarray, "b d"]) -> 
         if start:
             x = rng.standard_normal(x.shape) * np.linalg.norm(x, axis=1, keepdims=True) / np.sqrt(d)
         left = missing(x, u[todo])
-        for _ in range(NEWTON_ROUNDS):
-            done = np.linalg.norm(left, axis=1) <= FOUND * size[todo]
+        for _ in range(STEPS):
+            done = np.linalg.norm(left, axis=1) <= SOLVED * size[todo]
             found[todo[done]] = x[done]
             todo, x, left = todo[~done], x[~done], left[~done]
             if len(todo) == 0:

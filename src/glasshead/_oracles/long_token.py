@@ -20,9 +20,9 @@ from .._types import Float
 from .base import Oracle
 from .sphere import Sphere, key_length
 
-LENGTHS = 2.0 ** np.arange(1, 21)  # of last tokens, over those of ordinary ones
+LAST_LENGTHS = 2.0 ** np.arange(1, 21)  # of last tokens, over those of ordinary ones
 NODES = 4, 3, 2  # lengths for an answer to be extrapolated from
-BENT = 100.0  # times what limits are usually off by without the shortest length: then they are no power series
+KINKED = 100.0  # times what limits are usually off by without the shortest length: then they are no power series
 FARTHER = 16.0, 256.0  # times the lengths, where that is so
 
 
@@ -70,7 +70,7 @@ class LongToken:
         last = np.broadcast_to(q, (len(keys), self.sphere.size))
         moved, bent = self.moved(keys, last)
         for farther in FARTHER:
-            again = np.flatnonzero(bent > BENT * self.usual)
+            again = np.flatnonzero(bent > KINKED * self.usual)
             if len(again) == 0 or farther * self.lengths[-1] * self.sphere.radius > self.oracle.reach:
                 break
             moved[again], bent[again] = self.moved(keys[again], last[again], farther)
@@ -88,8 +88,8 @@ class LongToken:
 
     def read_kink(self, q: Float[np.ndarray, " p"], rng: np.random.Generator) -> bool:
         """Whether q is a bad last token, at which neurons turn on as keys come and go."""
-        keys = self.sphere.random((PROBES, 1), rng)
-        return bool(np.any(self.moved(keys, np.broadcast_to(q, keys[:, 0].shape))[1] > BENT * self.usual))
+        keys = self.sphere.random((TRIED_PAIRS, 1), rng)
+        return bool(np.any(self.moved(keys, np.broadcast_to(q, keys[:, 0].shape))[1] > KINKED * self.usual))
 
     def moved(
         self, keys: np.ndarray, last: np.ndarray, farther: float = 1.0, length_of_keys: float | None = None
@@ -128,7 +128,7 @@ def extrapolation(lengths: np.ndarray) -> np.ndarray:
 
 
 LEAST_ERROR, MOST_OFF = 1e-12, 0.01  # of an answer, and of what is compared with its errors
-PROBES = 3  # pairs of tokens that lengths are tried on
+TRIED_PAIRS = 3  # pairs of tokens that lengths are tried on
 GROWN = 1.5  # times: what answers to a token grow by with its length, where no last norm forgets it
 PROBABILITIES = 1e-6
 
@@ -144,10 +144,10 @@ class Extrapolated:
 
 def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LongToken:
     """The view of a box with that norm in front."""
-    lengths = LENGTHS[LENGTHS * sphere.radius <= oracle.reach]
+    lengths = LAST_LENGTHS[LAST_LENGTHS * sphere.radius <= oracle.reach]
     if len(lengths) <= max(NODES):
         raise NotConverged(f"tokens up to {oracle.reach:.3g} are too short for last tokens that outweigh all others")
-    q, keys = sphere.random((PROBES,), rng), sphere.random((PROBES, 1), rng)
+    q, keys = sphere.random((TRIED_PAIRS,), rng), sphere.random((TRIED_PAIRS, 1), rng)
     first = np.asarray(oracle((sphere.random((1,), rng) @ sphere.basis)[:, None]))
     centred = first.shape[1] > 1 and abs(float(np.exp(first).sum()) - 1) <= PROBABILITIES
     view = LongToken(oracle, sphere, lengths, centred=centred)
@@ -156,7 +156,7 @@ def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) ->
     front, last = key_length(oracle) * keys @ sphere.basis, (q @ sphere.basis)[:, None]
     pairs = [view.answers(np.concatenate([front, length * last], axis=1)) for length in lengths]
     moved = np.stack(pairs, axis=1) - alone
-    best = best_lengths(lengths, moved * (lengths[:, None] if view.normed else 1.0))
+    best = suited_lengths(lengths, moved * (lengths[:, None] if view.normed else 1.0))
     view.lengths = best.lengths
     chosen = np.isin(lengths, best.lengths)
     view._alone = {(row.tobytes(), 1.0): there[chosen] for row, there in zip(q, alone, strict=True)}
@@ -165,7 +165,7 @@ def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) ->
     return view
 
 
-def best_lengths(lengths: np.ndarray, moved: np.ndarray) -> Extrapolated:
+def suited_lengths(lengths: np.ndarray, moved: np.ndarray) -> Extrapolated:
     """Of all runs of neighbouring lengths the one whose limit changes least when they get longer or shorter."""
     return min((best_of(lengths, moved, nodes) for nodes in NODES), key=lambda found: found.error)
 
@@ -184,12 +184,12 @@ def best_of(lengths: np.ndarray, moved: np.ndarray, nodes: int) -> Extrapolated:
 
 
 IDENTITY, SHOWN = 1e-5, 1e-4  # of a token that is answered by itself, and of the largest singular value of what shows
-ALONE = 2.0 ** np.arange(9, 13)  # lengths of tokens alone: no difference is taken, so that they may be long
+ALONE_LENGTHS = 2.0 ** np.arange(9, 13)  # lengths of tokens alone: no difference is taken, so that they may be long
 
 
 def limits_alone(view: LongToken, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b k"]:
     """What the answer to a long token tends to, over its length where there is no last norm."""
-    lengths = ALONE[ALONE * view.sphere.radius <= view.oracle.reach]
+    lengths = ALONE_LENGTHS[ALONE_LENGTHS * view.sphere.radius <= view.oracle.reach]
     asked = view.answers((lengths[:, None] * tokens[:, None]).reshape(-1, 1, tokens.shape[1]))
     weights = extrapolation(lengths) / (1.0 if view.normed else lengths)
     return np.einsum("l,blk->bk", weights, asked.reshape(len(tokens), len(lengths), -1))

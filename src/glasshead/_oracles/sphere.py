@@ -1,4 +1,4 @@
-"""Tokens behind a norm: they lie on a sphere, and where it stands in front of all heads nothing else is seen of them."""
+"""Tokens behind a norm: they lie on a sphere, and where it stands in front of all heads nothing else shows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def key_length(oracle: Oracle) -> float:
 # Of what another key would have changed: a norm in front forgets lengths, but for its eps, and LayerNorm means too. To
 # longer keys an eps is little; these are asked only where ordinary ones leave it open, since scores may grow with them.
 ALIKE_AT = {1.0: 0.05, 64.0: 1e-6}
-ALIKE = ALIKE_AT[64.0]
+SAME_ANSWER = ALIKE_AT[64.0]
 
 
 def find_sphere(oracle: Oracle, rng: np.random.Generator) -> Sphere | None:
@@ -88,4 +88,4 @@ def find_order(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> bool
     x, y, z, q = sphere.random((4,), rng) @ sphere.basis
     answers = np.asarray(oracle(np.stack([[x, y, q], [y, x, q], [x, z, q]])))
     swapped, other = norms(answers[1:] - answers[0])
-    return bool(swapped > ALIKE * other)
+    return bool(swapped > SAME_ANSWER * other)

@@ -14,10 +14,10 @@ from scipy.optimize import linear_sum_assignment
 from ...._errors import NotConverged
 from ...._linalg import NullSpace, norms, svd
 from ...._oracles import LongToken
-from .rows import MOST_DROPPED, OUTLYING, SPARE_ROWS, Rows, find_null_spaces, read_rows
+from .rows import FAR_OFF, MOST_DROPPED, SPARE_ROWS, KeyAnswers, find_null_spaces, read_key_answers
 from .spaces import read_looks
 
-ANGLES = 0.5, 0.2, 1.2  # between keys and last tokens, on the sphere: the only length that there is
+ROW_ANGLES = 0.5, 0.2, 1.2  # between keys and last tokens, on the sphere: the only length that there is
 DRAWS = 6  # of a last token
 NO_HEADS = (
     "value maps have to add up in the outputs, so no heads that are wider than the model together, and no norm between "
@@ -29,7 +29,7 @@ SAMPLES, ODDS_ROUNDS = 16, 6  # of the law of odds: pairs of sequences, and Newt
 
 
 @dataclass(frozen=True)
-class Heads:
+class Readings:
     """For each head, outputs `N (s, r)` that only it reaches, and what it reads of tokens there, `C (p, r)`."""
 
     N: list[np.ndarray]
@@ -72,7 +72,7 @@ def weights_of(
     return np.einsum("br,brn->bn", Y, inverse), inverse
 
 
-def read_heads(view: LongToken, rng: np.random.Generator) -> tuple[Heads, float]:
+def read_heads(view: LongToken, rng: np.random.Generator) -> tuple[Readings, float]:
     """All heads, and the angle between keys and last tokens that suits them: from one last token, or from two where
     each hides a direction."""
     hidden = int(np.any(view.unseen(view.sphere.random((1,), rng))))
@@ -81,7 +81,7 @@ def read_heads(view: LongToken, rng: np.random.Generator) -> tuple[Heads, float]
     return (joined(found[0][0], found[1][0]) if hidden else found[0][0]), angle
 
 
-def read_somewhere(view: LongToken, rng: np.random.Generator) -> tuple[Heads, float]:
+def read_somewhere(view: LongToken, rng: np.random.Generator) -> tuple[Readings, float]:
     """Heads at the first last token and angle at which they show."""
     reason = ""
     for _ in range(DRAWS):
@@ -89,24 +89,26 @@ def read_somewhere(view: LongToken, rng: np.random.Generator) -> tuple[Heads, fl
         if view.read_kink(q, rng):
             continue
         try:
-            rows = read_rows(view, q, ANGLES[0], rng)
+            rows = read_key_answers(view, q, ROW_ANGLES[0], rng)
             ways = read_looks(view, rows.outputs, q, rng)
         except NotConverged as error:
             reason = str(error)
             continue
-        for angle in ANGLES:
+        for angle in ROW_ANGLES:
             try:
-                rows = rows if angle == ANGLES[0] else read_rows(view, q, angle, rng, rows.outputs)
+                rows = rows if angle == ROW_ANGLES[0] else read_key_answers(view, q, angle, rng, rows.outputs)
                 return read_odds(view, rows, find_null_spaces(view, rows, ways), angle, rng), angle
             except NotConverged as error:
                 reason = str(error)
     raise NotConverged(f"{reason}: {NO_HEADS}")
 
 
-def read_odds(view: LongToken, rows: Rows, found: list[NullSpace], angle: float, rng: np.random.Generator) -> Heads:
+def read_odds(
+    view: LongToken, rows: KeyAnswers, found: list[NullSpace], angle: float, rng: np.random.Generator
+) -> Readings:
     """The heads with weights that are weights, unmixed where several share their values."""
     o = rows.y.shape[1]
-    mixed = Heads([rows.outputs @ space.basis[:o] for space in found], [space.basis[o:] for space in found])
+    mixed = Readings([rows.outputs @ space.basis[:o] for space in found], [space.basis[o:] for space in found])
     few = max(1, min(mixed.ranks) // 4)
     keys = np.stack([view.sphere.around(rows.q, 2 * few, angle, rng) for _ in range(SAMPLES)])
     less, more = (mixed.read_weights(view, x, rows.q)[0] for x in (keys[:, few:], keys))
@@ -116,13 +118,13 @@ def read_odds(view: LongToken, rows: Rows, found: list[NullSpace], angle: float,
             weights = rho @ np.stack([rows.weights(found[h]) for h in group])
             A = Y - weights[:, None] * Z
             left = norms(A @ svd(A, full=True)[2][-mixed.ranks[group[0]] :].T)
-            basis = svd(A[left <= OUTLYING * np.median(left)], full=True)[2][-mixed.ranks[group[0]] :].T
+            basis = svd(A[left <= FAR_OFF * np.median(left)], full=True)[2][-mixed.ranks[group[0]] :].T
             N.append(rows.outputs @ basis[:o])
             C.append(basis[o:])
-    return Heads(N, C)
+    return Readings(N, C)
 
 
-def sharers(heads: Heads, hidden: int, apart: float) -> list[list[int]]:
+def sharers(heads: Readings, hidden: int, apart: float) -> list[list[int]]:
     """Heads that read the same of tokens, but for as many dimensions as are hidden at a last token."""
     bases = [np.linalg.qr(C)[0] for C in heads.C]
     groups: list[list[int]] = []
@@ -155,13 +157,13 @@ def unmixed(less: np.ndarray, more: np.ndarray, few: int) -> list[np.ndarray]:
         for _ in range(ODDS_ROUNDS):
             slope = linear - F @ rho - np.einsum("g,ngh->nh", rho, F)
             left = linear @ rho - np.einsum("g,ngh,h->n", rho, F, rho)
-            kept = np.abs(left) <= OUTLYING * np.median(np.abs(left))
+            kept = np.abs(left) <= FAR_OFF * np.median(np.abs(left))
             rho = rho - np.linalg.lstsq(slope[kept], left[kept], rcond=None)[0]
         found.append(rho)
     return found
 
 
-def joined(one: Heads, other: Heads) -> Heads:
+def joined(one: Readings, other: Readings) -> Readings:
     """Heads seen at two last tokens, each of which hides a direction of the outputs."""
     bases = [[np.linalg.qr(N)[0] for N in heads.N] for heads in (one, other)]
     alike = np.array([[np.sum((x.T @ y) ** 2) for y in bases[1]] for x in bases[0]])
@@ -172,10 +174,10 @@ def joined(one: Heads, other: Heads) -> Heads:
         rank = one.ranks[i] + 1
         N.append(U[:, :rank])
         C.append(reads @ Vt[:rank].T / s[:rank])
-    return Heads(N, C)
+    return Readings(N, C)
 
 
-def read_value_maps(view: LongToken, heads: Heads, angle: float, rng: np.random.Generator) -> np.ndarray:
+def read_maps(view: LongToken, heads: Readings, angle: float, rng: np.random.Generator) -> np.ndarray:
     """`P_h (h, p, s)`. Where a direction of the residual connection never shows, some outputs are no head's alone:
     what all heads together do there is taken apart by their weights, which are known, in sequences of a few tokens."""
     maps, sphere = heads.value_maps(), view.sphere

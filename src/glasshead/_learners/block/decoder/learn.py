@@ -17,15 +17,15 @@ from ...._learned import LearnedBlock
 from ...._linalg import norms
 from ...._models import Attention, Block, Norm, Rotary, Turning
 from ...._oracles import DOUBLE, LongToken, Oracle, Sphere, find_long_token, find_order
-from .heads import Heads, read_heads, read_value_maps
-from .scores import Scores, log_odds, read_scores
+from .heads import Readings, read_heads, read_maps
+from .scores import KeysRead, read_all_keys, read_log_odds
 from .turning import OTHER_POSITIONS, turning
 
 OFFSETS = 0.25  # of a head's rank, at least two: places before the last token at which scores are read, if they matter
 REFUSED_LIMIT = 1e-3  # of what keys move answers by
-REFUSED_ERROR = 0.05  # of scores
-FRESH, CAUTION = 3, 3.0  # last tokens read in the end
-ALIKE = 1e-5  # of a key: places matter otherwise than by turning it
+MOST_ERROR = 0.05  # of scores
+FRESH_LAST, FRESH_CAUTION = 3, 3.0  # last tokens read in the end
+SAME_KEYS = 1e-5  # of a key: places matter otherwise than by turning it
 SEEN_RANK = 1e-7  # of the largest singular value of W
 NO_LIMIT = (
     "a norm stands in front of the heads, but behind a long last token answers do not settle: that takes a norm in "
@@ -63,20 +63,20 @@ def learn_behind(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> Le
         raise NotConverged(NO_LIMIT)
     oracle.stage = "telling heads apart"
     heads, angle = read_heads(view, rng)
-    maps = read_value_maps(view, heads, angle, rng)
+    maps = read_maps(view, heads, angle, rng)
     oracle.stage = "reading W"
-    scores = read_scores(view, heads, max(2, int(OFFSETS * min(heads.ranks))) * positions, rng)
+    scores = read_all_keys(view, heads, max(2, int(OFFSETS * min(heads.ranks))) * positions, rng)
     found = explained(scores)
-    model = assembled(view, maps, found)
+    model = decoder_of(view, maps, found)
     oracle.stage = "checking head by head"
-    error = read_fresh_error(view, heads, model, rng)
-    if not error <= REFUSED_ERROR:
+    error = read_error_of_scores(view, heads, model, rng)
+    if not error <= MOST_ERROR:
         raise NotConverged(f"fresh tokens, read head by head, show errors of {error:.0%} of the scores")
     model.norms = (Norm(sphere.kind, read_eps(view, model, rng)), *model.norms[1:])
     model.parallel = not view.normed and read_parallel(oracle, model, rng)
     return LearnedBlock(
         model=model,
-        rank=tuple(rank_of(W, error) for W in found.W),
+        rank=tuple(seen_rank(W, error) for W in found.W),
         value_rank=heads.ranks,
         error=error,
         reach=oracle.reach,
@@ -85,38 +85,38 @@ def learn_behind(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> Le
     )
 
 
-def rank_of(W: np.ndarray, error: float) -> int:
+def seen_rank(W: np.ndarray, error: float) -> int:
     """Of singular values that are no error."""
     s = np.linalg.svd(W, compute_uv=False)
     return int(np.sum(s > max(SEEN_RANK, error) * s[0]))
 
 
-def explained(scores: Scores) -> Positions:
+def explained(scores: KeysRead) -> Positions:
     """What keys at one place, or at two, say about positions."""
     count, offsets = scores.keys.shape[:2]
     if offsets == 1:
         each = [scores.affine(h, 0) for h in range(count)]
         return Positions([W for W, _ in each], [c for _, c in each])
     moved = np.linalg.norm(np.diff(scores.keys, axis=1)) / np.linalg.norm(scores.keys)
-    if moved <= ALIKE:
+    if moved <= SAME_KEYS:
         return with_slopes(scores)
     turnings = [turning(scores, h) for h in range(count)]
     return Positions([each.W(0) for each in turnings], [each.key_bias(0) for each in turnings], turnings=turnings)
 
 
-def with_slopes(scores: Scores) -> Positions:
+def with_slopes(scores: KeysRead) -> Positions:
     """Keys that are the same everywhere, and a term of scores that grows with the distance."""
-    both = Scores(scores.q, scores.keys.mean(axis=1, keepdims=True), scores.rest, scores.worth)
+    both = KeysRead(scores.q, scores.keys.mean(axis=1, keepdims=True), scores.rest, scores.worth)
     each = [both.affine(h, 0) for h in range(len(scores.keys))]
     beyond = scores.rest + np.einsum("hjp,jp->hj", both.keys[:, 0], scores.q)[:, None]
     places, typical = np.arange(1, scores.keys.shape[1] + 1), np.median(beyond, axis=2)
     slopes = typical @ places / (places @ places)
-    if np.abs(typical - slopes[:, None] * places).max() > ALIKE * np.abs(beyond).max():
+    if np.abs(typical - slopes[:, None] * places).max() > SAME_KEYS * np.abs(beyond).max():
         raise NotConverged(OTHER_POSITIONS)
     return Positions([W for W, _ in each], [c for _, c in each], slopes=slopes)
 
 
-def assembled(view: LongToken, maps: np.ndarray, found: Positions) -> Block:
+def decoder_of(view: LongToken, maps: np.ndarray, found: Positions) -> Block:
     """The block in coordinates of tokens."""
     basis, d = view.sphere.basis, view.sphere.basis.shape[1]
     stream = np.eye(d) if view.stream is None else view.stream
@@ -139,14 +139,14 @@ def assembled(view: LongToken, maps: np.ndarray, found: Positions) -> Block:
     )
 
 
-def read_fresh_error(view: LongToken, heads: Heads, model: Block, rng: np.random.Generator) -> float:
+def read_error_of_scores(view: LongToken, heads: Readings, model: Block, rng: np.random.Generator) -> float:
     """The worst head's relative error in the scores of fresh tokens, several at once."""
     each, sphere = max(2, min(heads.ranks) // 2), view.sphere
     off, size = [], []
-    for _ in range(FRESH):
+    for _ in range(FRESH_LAST):
         q = sphere.random((), rng)
         keys = sphere.around(q, 2 * each, np.pi / 4, rng).reshape(2, each, -1)
-        s, worth = log_odds(view, heads, keys, q)
+        s, worth = read_log_odds(view, heads, keys, q)
         tokens = np.concatenate([keys, np.broadcast_to(q, (2, 1, len(q)))], axis=1) @ sphere.basis
         scores = model.scores(tokens)
         expected = scores[..., :-1] - scores[..., -1:]
@@ -154,19 +154,19 @@ def read_fresh_error(view: LongToken, heads: Heads, model: Block, rng: np.random
         off.append(norms((weight * (s - expected)).swapaxes(0, 1).reshape(len(heads.N), -1)))
         size.append(norms((weight * expected).swapaxes(0, 1).reshape(len(heads.N), -1)))
     worst = float(np.max(np.linalg.norm(off, axis=0) / np.linalg.norm(size, axis=0)))
-    return CAUTION * worst if np.isfinite(worst) else np.inf
+    return FRESH_CAUTION * worst if np.isfinite(worst) else np.inf
 
 
 def read_parallel(oracle: Oracle, model: Block, rng: np.random.Generator) -> bool:
     """Whether the network stands beside the heads, so that they move an ordinary answer as they move a long one."""
     X = rng.standard_normal((1, 2, oracle.dim))
     moved = np.asarray(oracle(X)) - np.asarray(oracle(X[:, -1:]))
-    return bool(np.linalg.norm(moved - model.moved(X)) <= ALIKE * np.linalg.norm(moved))
+    return bool(np.linalg.norm(moved - model.moved(X)) <= SAME_KEYS * np.linalg.norm(moved))
 
 
 SHORT = 1e-3, 1e-5, 1e-7  # of keys, over ordinary ones: at one of them eps shows
 VISIBLE = 1e-6  # of the length of a normalised token
-GRID, ROUNDS = 128, 8
+SHARES, SHARE_ROUNDS = 128, 8
 
 
 def read_eps(view: LongToken, model: Block, rng: np.random.Generator) -> float | None:
@@ -191,9 +191,9 @@ def find_shrunk(view: LongToken, model: Block, key: np.ndarray, q: np.ndarray, m
         predicted = (model.attended(tokens) - model.attended(tokens[:, -1:])) @ stream
         return view.seen(predicted, np.broadcast_to(q, (len(share), q.shape[1]))) - moved
 
-    grid = np.arange(1, GRID + 1) / GRID
+    grid = np.arange(1, SHARES + 1) / SHARES
     share = float(grid[np.argmin(norms(off(grid)))])
-    for _ in range(ROUNDS):
+    for _ in range(SHARE_ROUNDS):
         step = 1e-6
         here, there = off(np.array([share, share - step]))
         slope = (here - there) / step

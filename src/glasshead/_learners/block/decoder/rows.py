@@ -18,15 +18,15 @@ from ...._oracles import LongToken
 from .spaces import Look
 
 SPARE_ROWS = 1.35  # two-token answers, over unknowns of a null space
-REACHED = 20.0  # errors: what is smaller, of the largest singular value of answers, no head reaches
-FREE = 1e-3  # combinations of weights that the rank drop leaves open: scales, and mixtures of heads that share values
-ROUGHLY_DROPPED, DROPPED = 1e8, 2e5  # errors of answers: a rank drop worse than that is none, with rows that do not
-MOST_DROPPED = 0.03  # fit, and without; and one worse than this is none anyway
-OUTLYING = 30.0  # times the typical misfit
+REACHED = 5.0  # errors: what is smaller, of the largest singular value of answers, no head reaches
+LEFT_OPEN = 1e-3  # combinations of weights that the rank drop leaves open: scales, mixtures of heads that share values
+ROUGHLY_DROPPED, RANK_DROPPED = 1e8, 2e5  # errors: a rank drop worse than that is none, with rows that do not fit, and
+MOST_DROPPED = 0.03  # without; and one worse than this is none anyway
+FAR_OFF = 30.0  # times the typical misfit
 
 
 @dataclass(frozen=True)
-class Rows:
+class KeyAnswers:
     """Two-token answers `y (n, o)` at the last token q, in an orthonormal basis of the `outputs (s, o)` that heads
     reach, and how far each key is from q."""
 
@@ -46,9 +46,9 @@ class Rows:
         return best_weights(Y @ space.basis, Z @ space.basis)
 
 
-def read_rows(
+def read_key_answers(
     view: LongToken, q: np.ndarray, angle: float, rng: np.random.Generator, outputs: np.ndarray | None = None
-) -> Rows:
+) -> KeyAnswers:
     """At such an angle, and in these outputs unless all that show are to be found."""
     count = int(SPARE_ROWS * (len(q) + view.unseen(q[None]).shape[1]))
     keys = view.sphere.around(q, count, angle, rng)
@@ -57,10 +57,10 @@ def read_rows(
     outputs = outputs if outputs is not None else right[sizes > view.errors(REACHED, MOST_DROPPED) * sizes[0]].T
     if outputs.shape[1] == 0:
         raise NotConverged("behind a long last token no other token changes the answer")
-    return Rows(q, keys - q, y @ outputs, outputs)
+    return KeyAnswers(q, keys - q, y @ outputs, outputs)
 
 
-def find_null_spaces(view: LongToken, rows: Rows, ways: list[list[Look]]) -> list[NullSpace]:
+def find_null_spaces(view: LongToken, rows: KeyAnswers, ways: list[list[Look]]) -> list[NullSpace]:
     """The first way to tell heads apart that is true of the rows."""
     best = np.inf
     for way in ways:
@@ -69,29 +69,29 @@ def find_null_spaces(view: LongToken, rows: Rows, ways: list[list[Look]]) -> lis
         if worst <= view.errors(ROUGHLY_DROPPED, MOST_DROPPED):
             found = without_outliers(rows, found)
             worst = max(space.ratio for space in found)
-        if worst <= view.errors(DROPPED, MOST_DROPPED):
+        if worst <= view.errors(RANK_DROPPED, MOST_DROPPED):
             return found
         best = min(best, worst)
     raise NotConverged(f"value maps fit what single keys move only to {best:.0e}")
 
 
-def null_space_of(rows: Rows, look: Look) -> NullSpace:
+def null_space_of(rows: KeyAnswers, look: Look) -> NullSpace:
     guess = np.concatenate([look.outputs, with_part_along(rows, look)])
-    return null_space(*rows.padded, guess, look.rank, free=FREE)
+    return null_space(*rows.padded, guess, look.rank, free=LEFT_OPEN)
 
 
-def without_outliers(rows: Rows, found: list[NullSpace]) -> list[NullSpace]:
+def without_outliers(rows: KeyAnswers, found: list[NullSpace]) -> list[NullSpace]:
     """The null spaces of the rows that fit all of them: a neuron that turns on between two lengths of a last token
     spoils a few."""
     Y, Z = rows.padded
     left = np.max([norms((Y - rows.weights(space)[:, None] * Z) @ space.basis) for space in found], axis=0)
-    kept = left <= OUTLYING * np.median(left)
+    kept = left <= FAR_OFF * np.median(left)
     if kept.all():
         return found
-    return [null_space(Y[kept], Z[kept], space.basis, space.basis.shape[1], free=FREE) for space in found]
+    return [null_space(Y[kept], Z[kept], space.basis, space.basis.shape[1], free=LEFT_OPEN) for space in found]
 
 
-def with_part_along(rows: Rows, look: Look) -> np.ndarray:
+def with_part_along(rows: KeyAnswers, look: Look) -> np.ndarray:
     """What a head reads with the part along q that slopes at q do not show: the one that makes `D C` parallel to its
     answers, row by row. Scaled so that weights are of the order of one."""
     q, Y, D, reads = rows.q, rows.y @ look.outputs, rows.D, look.reads

@@ -16,23 +16,23 @@ import numpy as np
 
 from ...._errors import NotConverged
 from ...._oracles import LongToken
-from .heads import Heads
+from .heads import Readings
 
 TOKENS_EACH = 0.6  # of a head's rank: tokens at once
-SPARE_TOKENS, SPARE_LAST = (1.4, 2.0), 3  # over unknowns, where keys are in no known space and where they are
-LEAST_WEIGHT = 1e4  # errors: a weight below that is lost in them, and says nothing
-OUTLYING, LEAST_WORTH = 30.0, 0.1  # times the typical misfit, and how well keys are typically known
+TOKENS_EACH_UNKNOWN, SPARE_LAST = (1.4, 2.0), 3  # over unknowns, where keys are in no known space and where they are
+LOST_WEIGHT = 1e4  # errors: a weight below that is lost in them, and says nothing
+MISFITTING, LEAST_WORTH = 30.0, 0.1  # times the typical misfit, and how well keys are typically known
 REDRAWS, NEARBY = 4, 0.3  # of last tokens, by others in nearly the same direction
 ANGLES = np.pi / 2, 1.0, 0.5, 0.25, 0.1  # between keys and last tokens
-NARROWEST = 0.3  # times that angle, where positions matter
+NARROWEST_ANGLE = 0.3  # times that angle, where positions matter
 LEAST_DETERMINED = 1e-3  # of the best determined direction of a key: less, and weights there are 0 or 1
-SAME_SPACE, SPARE_KEYS = 2e5, 2  # keys leave a space by so many errors at most, and are so many times its dimensions
-NOISE = 2.0  # times the error of keys that their misfit says
-MOST_OFF = 1e-3
+LEAVES_SPACE, SPARE_KEYS = 2e5, 2  # keys leave a space by so many errors at most, and are so many times its dimensions
+KEY_NOISE = 2.0  # times the error of keys that their misfit says
+MOST_LOST = 1e-3
 
 
 @dataclass(frozen=True)
-class Scores:
+class KeysRead:
     """What heads make of last tokens `q (j, p)`: `keys (h, t, j, p)`, `rest (h, t, j)`, and how well they are known."""
 
     q: np.ndarray
@@ -47,11 +47,11 @@ class Scores:
         return solved[:-1].T, solved[-1]
 
 
-def log_odds(view: LongToken, heads: Heads, keys: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def read_log_odds(view: LongToken, heads: Readings, keys: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of each token `(b, h, n)` against the last one, and the inverse of their errors, for answers off by one."""
     weights, inverses = heads.read_weights(view, keys, q)
     last = 1 - weights.sum(axis=-1, keepdims=True)
-    least = view.errors(LEAST_WEIGHT, MOST_OFF)
+    least = view.errors(LOST_WEIGHT, MOST_LOST)
     low, high = np.maximum(weights, least), np.maximum(last, least)
     noise = np.stack([np.linalg.norm(inverse, axis=1) for inverse in inverses], axis=1)
     noise_last = np.stack([np.linalg.norm(inverse.sum(axis=2), axis=1) for inverse in inverses], axis=1)[..., None]
@@ -59,7 +59,7 @@ def log_odds(view: LongToken, heads: Heads, keys: np.ndarray, q: np.ndarray) -> 
     return np.log(low / high), seen / (noise / low + noise_last / high)
 
 
-def last_tokens(view: LongToken, rng: np.random.Generator) -> np.ndarray:
+def tokens_around(view: LongToken, rng: np.random.Generator) -> np.ndarray:
     """All around the sphere, and a few opposite ones, which tell the key bias."""
     p = view.sphere.size
     frame = view.sphere.radius * np.linalg.qr(rng.standard_normal((p, p)))[0]
@@ -73,7 +73,7 @@ class Fits:
     asked for: `spaces`."""
 
     view: LongToken
-    heads: Heads
+    heads: Readings
     rng: np.random.Generator
     offsets: int
     each: int
@@ -97,11 +97,11 @@ class Fits:
             unknowns = (p + 1) * places if self.offsets else p
         else:
             unknowns = max(space.shape[1] for space in self.spaces) + self.offsets
-        blocks = max(2, -(-int(SPARE_TOKENS[self.spaces is not None] * unknowns) // each))
+        blocks = max(2, -(-int(TOKENS_EACH_UNKNOWN[self.spaces is not None] * unknowns) // each))
         # At one angle the part of a key along q could not be told from what is left for the last token.
-        angles = angle * self.rng.uniform(NARROWEST if self.offsets else 1.0, 1.0, blocks * each)
+        angles = angle * self.rng.uniform(NARROWEST_ANGLE if self.offsets else 1.0, 1.0, blocks * each)
         keys = self.view.sphere.around(q, blocks * each, angles, self.rng).reshape(each, blocks, p).swapaxes(0, 1)
-        s, worth = (x[..., ::-1] for x in log_odds(self.view, self.heads, keys, q))  # the closest token first
+        s, worth = (x[..., ::-1] for x in read_log_odds(self.view, self.heads, keys, q))  # the closest token first
         D, k, (rest, sure), worst = (keys - q)[:, ::-1], np.zeros((H, places, p)), np.zeros((2, H, places)), 0.0
         for h in range(H):
             for A, basis, t in self.equations(D, h):
@@ -132,7 +132,7 @@ class Fits:
 
     def look_for_spaces(self, found: list[Fitted]) -> None:
         """Whether keys so far lie in spaces of few dimensions; how they turn there from one place to the next."""
-        self.spaces = few_dimensions(found, self.view.errors(SAME_SPACE, MOST_OFF))
+        self.spaces = few_dimensions(found, self.view.errors(LEAVES_SPACE, MOST_LOST))
         if self.spaces is not None and self.offsets:
             self.turns = [turn(np.stack([one.k[h] for one in found], axis=1), U) for h, U in enumerate(self.spaces)]
 
@@ -166,11 +166,11 @@ def fitted(A: np.ndarray, b: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray,
     return x, float(misfit), float(1 / np.linalg.norm(1 / s))
 
 
-def read_scores(view: LongToken, heads: Heads, offsets: int, rng: np.random.Generator) -> Scores:
+def read_all_keys(view: LongToken, heads: Readings, offsets: int, rng: np.random.Generator) -> KeysRead:
     """For tokens up to so many places before the last, or for all of them alike where positions do not matter."""
     hidden = int(np.any(view.unseen(view.sphere.random((1,), rng))))
     fits = Fits(view, heads, rng, offsets, max(1, int(TOKENS_EACH * (min(heads.ranks) - hidden))))
-    tokens = last_tokens(view, rng)
+    tokens = tokens_around(view, rng)
     found: list[Fitted] = []
     for q in tokens:
         found.append(fits.read_at(q))
@@ -181,14 +181,14 @@ def read_scores(view: LongToken, heads: Heads, offsets: int, rng: np.random.Gene
             tokens[j] = view.sphere.onto(tokens[j] + NEARBY * view.sphere.random((), rng))
             found[j] = fits.read_at(tokens[j])
     names = ("k", "rest", "worth")
-    return Scores(tokens, *(np.moveaxis(np.stack([getattr(one, name) for one in found]), 0, 2) for name in names))
+    return KeysRead(tokens, *(np.moveaxis(np.stack([getattr(one, name) for one in found]), 0, 2) for name in names))
 
 
 def usual(found: list[Fitted]) -> np.ndarray:
     """Which last tokens say as much as others, and nothing else."""
     misfit, worth = np.array([one.misfit for one in found]), np.stack([one.worth for one in found])
     least = np.min(worth / np.median(worth, axis=0), axis=(1, 2))
-    return (misfit <= OUTLYING * np.median(misfit)) & (least >= LEAST_WORTH)
+    return (misfit <= MISFITTING * np.median(misfit)) & (least >= LEAST_WORTH)
 
 
 def few_dimensions(found: list[Fitted], apart: float) -> list[np.ndarray] | None:
@@ -198,7 +198,7 @@ def few_dimensions(found: list[Fitted], apart: float) -> list[np.ndarray] | None
     for h, keys in enumerate(np.concatenate([one.k for one in found], axis=1)):
         noise = float(np.median([one.misfit / one.worth[h] for one in found]))
         _, s, right = np.linalg.svd(keys, full_matrices=False)
-        rank = max(1, int(np.sum(s > max(apart * s[0], NOISE * noise * (1 + np.sqrt(len(keys) / keys.shape[1]))))))
+        rank = max(1, int(np.sum(s > max(apart * s[0], KEY_NOISE * noise * (1 + np.sqrt(len(keys) / keys.shape[1]))))))
         if len(keys) < SPARE_KEYS * rank or len(found) < rank + SPARE_LAST:
             return None
         spaces.append(right[:rank].T)

@@ -22,11 +22,11 @@ from ...._linalg import svd
 from ...._oracles import LongToken
 from ..spaces import Bunches, bunches
 
-SHORTEST_STEP, LONGEST_STEP = 1e-4, 0.3  # radians, of differences
-FINE, COARSE = ((1, 1.0),), ((1, 1.5), (2, -0.6), (3, 0.1))  # steps of differences, and their weights
-ROUGH = 1e-9  # error of answers
+SHORTEST_ARC, LONGEST_ARC = 1e-4, 0.3  # radians, of differences
+SECOND_ORDER, SIXTH_ORDER = ((1, 1.0),), ((1, 1.5), (2, -0.6), (3, 0.1))  # steps of differences, and their weights
+FEW_DIGITS = 1e-9  # error of answers
 SAME_RANK = 10.0  # errors of a slope: singular values below that, of the largest, are none
-MOST_OFF = 0.01
+MOST_MISSED = 0.01
 MUTE_KEYS = 1.3  # keys beside mute directions, over outputs
 MOST_HIDDEN = 1  # dimensions of each head's outputs, beyond what slopes along the sphere do not reach
 
@@ -44,11 +44,11 @@ class Look:
 def step_of(view: LongToken) -> tuple[float, tuple[tuple[int, float], ...]]:
     """The step of differences, and which: of the second order, or of the sixth where answers have so few digits that
     steps have to be long."""
-    stencil = COARSE if view.error > ROUGH else FINE
-    return float(np.clip(view.error ** (1 / (2 * len(stencil) + 1)), SHORTEST_STEP, LONGEST_STEP)), stencil
+    stencil = SIXTH_ORDER if view.error > FEW_DIGITS else SECOND_ORDER
+    return float(np.clip(view.error ** (1 / (2 * len(stencil) + 1)), SHORTEST_ARC, LONGEST_ARC)), stencil
 
 
-def read_slope(
+def read_arc_slope(
     view: LongToken, ask: Callable[[np.ndarray], np.ndarray], q: np.ndarray, directions: np.ndarray
 ) -> np.ndarray:
     """The derivative of `ask(keys)` at q along each direction of the sphere, by central differences."""
@@ -69,9 +69,9 @@ def read_looks(view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.rand
     def between(other: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         return lambda x: view(np.stack([np.broadcast_to(other, x.shape), x], axis=1), q) @ outputs
 
-    even = read_slope(view, between(q), q, tangents)
+    even = read_arc_slope(view, between(q), q, tangents)
     left, s, _ = svd(even, full=True)
-    rank = int(np.sum(s > min(SAME_RANK * view.error / step_of(view)[0], MOST_OFF) * s[0]))
+    rank = int(np.sum(s > min(SAME_RANK * view.error / step_of(view)[0], MOST_MISSED) * s[0]))
     lost = int(np.any(view.unseen(q[None])))
     shared = rank + lost < min(even.shape[1], len(tangents))
     if shared and rank + 2 > len(tangents):
@@ -79,11 +79,11 @@ def read_looks(view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.rand
     if shared:
         mute = left[:, rank:].T @ tangents
         matrices = read_mute_pencil(view, outputs, q, mute, rng)
-        ways = bunches(eigenvalues(*matrices, rng), lost, lost, stray=0)
+        ways = bunches(pencil_values(*matrices, rng), lost, lost, stray=0)
     else:
-        matrices = read_slope(view, between(t), q, tangents), even
+        matrices = read_arc_slope(view, between(t), q, tangents), even
         lost += max(0, even.shape[1] - len(tangents))
-        ways = bunches(eigenvalues(*matrices, rng), lost, lost + MOST_HIDDEN)
+        ways = bunches(pencil_values(*matrices, rng), lost, lost + MOST_HIDDEN)
     if not ways:
         raise NotConverged("no heads show apart")
     return [looks(*matrices, even, tangents, way) for way in ways]
@@ -100,12 +100,12 @@ def read_mute_pencil(
         def ask(token: np.ndarray) -> np.ndarray:
             return view(np.stack([z, np.broadcast_to(token, z.shape)], axis=1), q) @ outputs
 
-        return read_slope(view, ask, q, x)
+        return read_arc_slope(view, ask, q, x)
 
     return along(two[0]), along(two[1])
 
 
-def eigenvalues(A: np.ndarray, B: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def pencil_values(A: np.ndarray, B: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Of `A N = mu B N`; where there are fewer rows than columns, for N in a random space of as many dimensions."""
     if len(A) < A.shape[1]:
         mixed = np.linalg.qr(rng.standard_normal((A.shape[1], len(A))))[0]

@@ -11,20 +11,20 @@ import numpy as np
 
 from ...._errors import NotConverged
 from ...._models import Turning
-from .scores import Scores, turn
+from .scores import KeysRead, turn
 
 STILL = 1e-7  # radians per place: what turns by less does not turn
 ON_CIRCLE = 1e-5  # eigenvalues of a rotation lie on the unit circle
-SAME_SPACE = 1e-7
+IN_SPACE = 1e-7
 OTHER_POSITIONS = "the order of tokens matters, in another way than rotary positions or slopes of scores"
 SEEN_BIAS = 1e-6  # of the best determined direction of a key bias: others are left at 0
 
 
-def turning(scores: Scores, h: int) -> Turning:
+def turning(scores: KeysRead, h: int) -> Turning:
     """The head in coordinates of tokens on the sphere."""
     keys, q = scores.keys[h], scores.q
     _, s, right = np.linalg.svd(np.concatenate(keys), full_matrices=False)
-    U = right[s > SAME_SPACE * s[0]].T
+    U = right[s > IN_SPACE * s[0]].T
     values, vectors = (np.asarray(x, complex) for x in np.linalg.eig(turn(keys, U)))
     angles, off = np.angle(values), float(np.abs(np.abs(values) - 1).max())
     still, up = np.abs(angles) < STILL, angles >= STILL
