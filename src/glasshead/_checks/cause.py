@@ -31,7 +31,10 @@ FIRST = (
     "the order of all tokens but the first does not matter: the query token seems to be the first one; try "
     "lambda X: f(X[:, ::-1])"
 )
-ORDER = "the order of tokens matters, and not as with rotary positions behind a norm: try the box without positions"
+ORDER = (
+    "the order of tokens matters, as with positions: rotary ones are found behind a norm, others in no family; try the "
+    "box without them"
+)
 LAST_ONLY = "the first of many tokens do not count, as with a window, which no family has: try the box without it"
 FIRST_ONLY = "the later of many tokens do not count, as if the box cut sequences off: try it with room for all of them"
 

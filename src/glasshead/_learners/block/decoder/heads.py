@@ -68,6 +68,8 @@ def weights_of(
         away = away / np.maximum(norms(away), 1e-300)[:, None]
         Y = Y - np.sum(Y * away, axis=1, keepdims=True) * away
         read = read - (read @ away[:, :, None]) * away[:, None, :]
+    if not np.isfinite(read).all():
+        raise NotConverged("what heads read of tokens does not come out as numbers")
     inverse = np.linalg.pinv(read)
     return np.einsum("br,brn->bn", Y, inverse), inverse
 
@@ -181,7 +183,7 @@ def read_maps(view: LongToken, heads: Readings, angle: float, rng: np.random.Gen
     """`P_h (h, p, s)`. Where a direction of the residual connection never shows, some outputs are no head's alone:
     what all heads together do there is taken apart by their weights, which are known, in sequences of a few tokens."""
     maps, sphere = heads.value_maps(), view.sphere
-    (count, p, s), known = maps.shape, np.linalg.svd(np.hstack(heads.N))[0][:, : sum(heads.ranks)]
+    (count, p, s), known = maps.shape, svd(np.hstack(heads.N), full=True)[0][:, : sum(heads.ranks)]
     shared = np.eye(s) - known @ known.T
     if not view.normed or sum(heads.ranks) >= s:
         return maps

@@ -19,6 +19,7 @@ from ...._models import Attention, Block, Norm, Rotary, Turning
 from ...._oracles import DOUBLE, LongToken, Oracle, Sphere, find_long_token, find_order
 from .heads import Readings, read_heads, read_maps
 from .scores import KeysRead, read_all_keys, read_log_odds
+from .spaces import FEW_DIGITS
 from .turning import OTHER_POSITIONS, turning
 
 OFFSETS = 0.25  # of a head's rank, at least two: places before the last token at which scores are read, if they matter
@@ -27,6 +28,7 @@ MOST_ERROR = 0.05  # of scores
 FRESH_LAST, FRESH_CAUTION = 3, 3.0  # last tokens read in the end
 SAME_KEYS = 1e-5  # of a key: places matter otherwise than by turning it
 SEEN_RANK = 1e-7  # of the largest singular value of W
+SINGLE_INSIDE = "does a part of it compute in float32, as norms of transformers do in a model of any dtype?"
 NO_LIMIT = (
     "a norm stands in front of the heads, but behind a long last token answers do not settle: that takes a norm in "
     "front of the network as well"
@@ -45,20 +47,24 @@ class Positions:
 
 def learn_decoder(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LearnedBlock:
     """All heads of a block behind such a norm; where it has few digits and does not come apart, that is said."""
-    try:
-        return learn_behind(oracle, sphere, rng)
-    except NotConverged as error:
-        if oracle.roundoff <= DOUBLE:
-            raise
-        digits = f"its answers have {-np.log10(oracle.roundoff):.0f} digits, and a box that computes in float64 has 16"
-        raise AccuracyUnreachable(f"{error}; {digits}") from error
-
-
-def learn_behind(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LearnedBlock:
     oracle.stage = "telling what it is"
     positions = find_order(oracle, sphere, rng)
     outputs = check_block_laws(oracle, rng, positions)
     view = find_long_token(oracle, sphere, rng)
+    try:
+        return learn_through(view, positions, outputs, rng)
+    except NotConverged as error:
+        if view.error <= FEW_DIGITS:
+            raise
+        few = f"its answers have {-np.log10(oracle.roundoff):.0f} digits"
+        inside = f"differences of its answers are known to {view.error:.0e} of themselves; {SINGLE_INSIDE}"
+        said = f"{few}, and a box that computes in float64 has 16" if oracle.roundoff > DOUBLE else inside
+        raise AccuracyUnreachable(f"{error}; {said}") from error
+
+
+def learn_through(view: LongToken, positions: bool, outputs: int, rng: np.random.Generator) -> LearnedBlock:
+    """Through long last tokens, for answers of so many numbers, where positions matter or do not."""
+    oracle, sphere = view.oracle, view.sphere
     if not view.error <= REFUSED_LIMIT:
         raise NotConverged(NO_LIMIT)
     oracle.stage = "telling heads apart"

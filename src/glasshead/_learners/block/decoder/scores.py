@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...._errors import NotConverged
+from ...._linalg import svd
 from ...._oracles import LongToken
 from .heads import Readings
 
@@ -197,7 +198,7 @@ def few_dimensions(found: list[Fitted], apart: float) -> list[np.ndarray] | None
     spaces = []
     for h, keys in enumerate(np.concatenate([one.k for one in found], axis=1)):
         noise = float(np.median([one.misfit / one.worth[h] for one in found]))
-        _, s, right = np.linalg.svd(keys, full_matrices=False)
+        _, s, right = svd(keys)
         rank = max(1, int(np.sum(s > max(apart * s[0], KEY_NOISE * noise * (1 + np.sqrt(len(keys) / keys.shape[1]))))))
         if len(keys) < SPARE_KEYS * rank or len(found) < rank + SPARE_LAST:
             return None

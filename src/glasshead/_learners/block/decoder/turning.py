@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...._errors import NotConverged
+from ...._linalg import svd
 from ...._models import Turning
 from .scores import KeysRead, turn
 
@@ -23,7 +24,7 @@ SEEN_BIAS = 1e-6  # of the best determined direction of a key bias: others are l
 def turning(scores: KeysRead, h: int) -> Turning:
     """The head in coordinates of tokens on the sphere."""
     keys, q = scores.keys[h], scores.q
-    _, s, right = np.linalg.svd(np.concatenate(keys), full_matrices=False)
+    _, s, right = svd(np.concatenate(keys))
     U = right[s > IN_SPACE * s[0]].T
     values, vectors = (np.asarray(x, complex) for x in np.linalg.eig(turn(keys, U)))
     angles, off = np.angle(values), float(np.abs(np.abs(values) - 1).max())
@@ -32,7 +33,7 @@ def turning(scores: KeysRead, h: int) -> Turning:
         raise NotConverged(OTHER_POSITIONS)
     order = np.argsort(-angles[up])
     plane, frequencies = vectors[:, up][:, order], angles[up][order]
-    rest = np.linalg.svd(np.hstack([np.real(vectors[:, still]), np.imag(vectors[:, still])]))[0][:, : int(still.sum())]
+    rest = svd(np.hstack([np.real(vectors[:, still]), np.imag(vectors[:, still])]), full=True)[0][:, : int(still.sum())]
     basis = np.hstack([np.real(plane), np.imag(plane), rest])
     K = (U @ basis).T
     # Keys in coordinates of the planes, turned back by one place, are what queries make of the last token.
