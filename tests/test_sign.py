@@ -17,7 +17,7 @@ from glasshead._linalg import cone
 from glasshead._meters.bisection import Halfspace, Unbounded, comparing_lengths, find_exponents, find_intervals
 from glasshead._meters.sign import SignMeter
 from glasshead._oracles import box as box_module
-from glasshead._oracles import views as voting_module
+from glasshead._oracles import signs as voting_module
 from glasshead._oracles.signs import Voting
 
 from .helpers import IMPOSTORS, Impostors, head, low_rank, spectrum

@@ -20,7 +20,7 @@ from .values import COPIES, Heads
 MOVED_BY_TOKENS = 0.1  # of an answer
 OF_REACH = 0.5  # for tokens, relative to the last one
 SHARE, LEAST_SHARE, SPARE_TOKENS = 0.7, 0.5, 4  # of the tokens that every head could just tell apart; less where few
-SPARE = 4  # last tokens beyond the rank of W at which all scores are read
+SPARE = 3  # last tokens beyond the rank of W at which all scores are read
 TIMES = 1.25  # as many scores as unknowns, at the others
 FAR, FARTHEST = 0.5, 0.75  # how far last tokens lie from the reference: of its answer, and of its length
 ILL_SEEN = 4e3  # tokens go less far where directions are seen so many times worse than others
