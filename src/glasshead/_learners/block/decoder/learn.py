@@ -54,7 +54,8 @@ def learn_decoder(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> L
     try:
         return learn_through(view, positions, outputs, rng)
     except NotConverged as error:
-        if view.error <= FEW_DIGITS:
+        settles = view.error <= REFUSED_LIMIT or oracle.roundoff > DOUBLE
+        if view.error <= FEW_DIGITS or not settles:
             raise
         few = f"its answers have {-np.log10(oracle.roundoff):.0f} digits"
         inside = f"differences of its answers are known to {view.error:.0e} of themselves; {SINGLE_INSIDE}"
