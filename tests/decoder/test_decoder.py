@@ -140,3 +140,12 @@ def test_a_torch_layer_in_single_precision():
     assert found.family == "block"
     assert off < 2e-2
     assert all(relative(found.model.heads[mine].W, box.W(true)) < 2e-2 for mine, true in pairs)
+
+
+def test_nothing_is_assumed_of_the_residual_map_unless_told():
+    box = Decoder(24, heads=2, seed=1)
+    assumed, unknown = (
+        gh.recover(gh.ValueOracle(box, 24), family="block", residual_map=told).model for told in ("identity", None)
+    )
+    assert (assumed.residual_map, unknown.residual_map) == ("assumed identity", "unknown")
+    assert gh.distance(assumed, unknown) == 0.0

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._errors import (
-    STRAIGHT_RAYS,
-    GlassheadError,
-)
+from .._errors import STRAIGHT_RAYS, GlassheadError
 from .._oracles import DOUBLE, SINGLE, Oracle, law_token
 
 TOKENS, LONG = 5, 48  # of a sequence whose order is changed, and of one that a window would cut
@@ -88,7 +85,6 @@ def add_cause(error: GlassheadError, oracle: Oracle, seed: int) -> None:
 
 
 LONG_TOKEN = 2.0**20  # whose answers are not rounded away, and whose squares float32 still holds
-
 UNSEEN, SHOWS = 2.0**-30, 2.0**-20  # changes of a token that float32 cannot tell from none, and that it can
 
 

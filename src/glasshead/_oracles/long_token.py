@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._errors import NotConverged
-from .._linalg import norms
+from .._linalg import norms, random_rotation, svd
 from .._types import Float
 from .base import Oracle
 from .sphere import Sphere, key_length
@@ -51,7 +51,8 @@ class LongToken:
 
     def answers(self, X: np.ndarray) -> np.ndarray:
         """`X (b, n, d)`, in whatever way the box answers."""
-        return raw_answers(self.oracle, X, self.centred)
+        answers = np.asarray(self.oracle(X))
+        return answers - answers.mean(axis=1, keepdims=True) if self.centred else answers
 
     def alone(self, q: Float[np.ndarray, "b p"], farther: float = 1.0) -> Float[np.ndarray, "b l k"]:
         """Answers to each last token alone, at all lengths; the same one is asked once."""
@@ -74,7 +75,7 @@ class LongToken:
             if len(again) == 0 or farther * self.lengths[-1] * self.sphere.radius > self.oracle.reach:
                 break
             moved[again], bent[again] = self.moved(keys[again], last[again], farther)
-        return self.seen(moved if self.back is None else moved @ self.back, last)
+        return self.seen(moved, last)
 
     def seen(self, moved: Float[np.ndarray, "b s"], last: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
         """Without what is lost at each last token."""
@@ -83,8 +84,7 @@ class LongToken:
 
     def read_short(self, keys: Float[np.ndarray, "b n p"], q: Float[np.ndarray, "b p"], length: float) -> np.ndarray:
         """As `__call__`, with keys as short as that, over ordinary ones."""
-        moved = self.moved(keys, q, length_of_keys=length)[0]
-        return self.seen(moved if self.back is None else moved @ self.back, q)
+        return self.seen(self.moved(keys, q, length_of_keys=length)[0], q)
 
     def read_kink(self, q: Float[np.ndarray, " p"], rng: np.random.Generator) -> bool:
         """Whether q is a bad last token, at which neurons turn on as keys come and go."""
@@ -105,7 +105,8 @@ class LongToken:
         for j, length in enumerate(lengths):
             there = self.answers(np.concatenate([front, (length * tokens)[:, None]], axis=1)) - base[:, j]
             limit, rest = limit + whole[j] * there, rest + (whole[j] - part[j]) * there
-        return np.asarray(limit), norms(np.asarray(rest))
+        limit = np.asarray(limit)
+        return limit if self.back is None else limit @ self.back, norms(np.asarray(rest))
 
     def unseen(self, q: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
         """The direction of the residual connection that the last norm forgets at each q; zero if there is none."""
@@ -116,21 +117,17 @@ class LongToken:
         return along / norms(along)[:, None]
 
 
-def raw_answers(oracle: Oracle, X: np.ndarray, centred: bool) -> np.ndarray:
-    answers = np.asarray(oracle(X))
-    return answers - answers.mean(axis=1, keepdims=True) if centred else answers
-
-
 def extrapolation(lengths: np.ndarray) -> np.ndarray:
+    """Weights of answers at these lengths, in the limit of the polynomial in 1/lambda through them."""
     x = 1 / lengths
     others = [np.delete(x, i) for i in range(len(x))]
     return np.array([np.prod(other / (other - x[i])) for i, other in enumerate(others)])
 
 
-LEAST_ERROR, MOST_OFF = 1e-12, 0.01  # of an answer, and of what is compared with its errors
+LEAST_ERROR = 1e-12  # of an answer: three pairs may agree better by chance
 TRIED_PAIRS = 3  # pairs of tokens that lengths are tried on
 GROWN = 1.5  # times: what answers to a token grow by with its length, where no last norm forgets it
-PROBABILITIES = 1e-6
+PROBABILITIES = 1e-6  # what they add up to, but for that, is 1
 
 
 @dataclass(frozen=True)
@@ -206,12 +203,12 @@ def read_unembedding(view: LongToken, q: np.ndarray, rng: np.random.Generator) -
             return
     # Behind a last norm only normalised tokens are seen.
     axes = view.sphere.basis if view.normed else np.eye(d)
-    frame = view.sphere.radius * np.linalg.qr(rng.standard_normal((len(axes), len(axes))))[0] @ axes
+    frame = view.sphere.radius * random_rotation(len(axes), rng) @ axes
     tokens = np.concatenate([frame, -frame[:1]])
     limits = limits_alone(view, tokens)
     if view.normed:
         limits = limits - (limits[0] + limits[-1]) / 2  # the shift of the last norm
     E = np.linalg.lstsq(tokens, limits, rcond=None)[0]
-    U, s, Vt = np.linalg.svd(E, full_matrices=False)
+    U, s, Vt = svd(E)
     shown = s > SHOWN * s[0]
     view.unembedding, view.stream, view.back = E, U[:, shown], Vt[shown].T / s[shown]

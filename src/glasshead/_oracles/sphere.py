@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._linalg import norms
+from .._linalg import mean_zero, norms, random_rotation
 from .._types import ArrayLike, Float
 from .base import Oracle
 
-KEY_LENGTH = 2.0**30  # of all others: the eps of a norm is nothing to them
+KEY_LENGTH = 2.0**30  # of keys, over ordinary tokens: the eps of a norm is nothing to them
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,7 @@ class Sphere:
 
     @classmethod
     def of(cls, kind: str, dim: int) -> Sphere:
-        mean = np.ones((dim, 1)) / np.sqrt(dim)
-        return cls(kind, np.eye(dim) if kind == "rms" else np.linalg.qr(mean, mode="complete")[0][:, 1:].T)
+        return cls(kind, np.eye(dim) if kind == "rms" else mean_zero(dim).T)
 
     @property
     def radius(self) -> float:
@@ -51,7 +50,7 @@ class Sphere:
         two such pairs would depend on each other."""
         tangents, frames = self.tangents(q), []
         while sum(map(len, frames)) < count:
-            frames.append(np.linalg.qr(rng.standard_normal((len(tangents), len(tangents))))[0] @ tangents)
+            frames.append(random_rotation(len(tangents), rng) @ tangents)
         angles = np.broadcast_to(angles, count)[:, None]
         return np.cos(angles) * q + np.sin(angles) * self.radius * np.concatenate(frames)[:count]
 

@@ -27,5 +27,5 @@ def learn_block(
         raise AccuracyUnreachable("a block is read from differences of answers, which need all their digits")
     sphere = find_sphere(oracle, rng.spawn(1)[0])
     if sphere is not None:
-        return learn_decoder(oracle, sphere, rng)
+        return learn_decoder(oracle, sphere, rng, residual_map)
     return learn_encoder(oracle, rng, rank, residual_map)

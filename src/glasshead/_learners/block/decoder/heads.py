@@ -183,10 +183,11 @@ def read_maps(view: LongToken, heads: Readings, angle: float, rng: np.random.Gen
     """`P_h (h, p, s)`. Where a direction of the residual connection never shows, some outputs are no head's alone:
     what all heads together do there is taken apart by their weights, which are known, in sequences of a few tokens."""
     maps, sphere = heads.value_maps(), view.sphere
-    (count, p, s), known = maps.shape, svd(np.hstack(heads.N), full=True)[0][:, : sum(heads.ranks)]
-    shared = np.eye(s) - known @ known.T
+    count, p, s = maps.shape
     if not view.normed or sum(heads.ranks) >= s:
         return maps
+    known = np.linalg.qr(np.hstack(heads.N))[0]
+    shared = np.eye(s) - known @ known.T
     q = sphere.random((MAPPED_AT,), rng)
     each = -(-int(SPARE_ROWS * count * p) // MAPPED_AT)
     last = np.repeat(q, each, axis=0)

@@ -45,14 +45,16 @@ class Positions:
     turnings: list[Turning] | None = None
 
 
-def learn_decoder(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LearnedBlock:
+def learn_decoder(
+    oracle: Oracle, sphere: Sphere, rng: np.random.Generator, residual_map: str | None = "identity"
+) -> LearnedBlock:
     """All heads of a block behind such a norm; where it has few digits and does not come apart, that is said."""
     oracle.stage = "telling what it is"
     positions = find_order(oracle, sphere, rng)
     outputs = check_block_laws(oracle, rng, positions)
     view = find_long_token(oracle, sphere, rng)
     try:
-        return learn_through(view, positions, outputs, rng)
+        learned = learn_through(view, positions, outputs, rng)
     except NotConverged as error:
         settles = view.error <= REFUSED_LIMIT or oracle.roundoff > DOUBLE
         if view.error <= FEW_DIGITS or not settles:
@@ -61,6 +63,8 @@ def learn_decoder(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> L
         inside = f"differences of its answers are known to {view.error:.0e} of themselves; {SINGLE_INSIDE}"
         said = f"{few}, and a box that computes in float64 has 16" if oracle.roundoff > DOUBLE else inside
         raise AccuracyUnreachable(f"{error}; {said}") from error
+    learned.model.residual_map = "unknown" if residual_map is None else learned.model.residual_map
+    return learned
 
 
 def learn_through(view: LongToken, positions: bool, outputs: int, rng: np.random.Generator) -> LearnedBlock:
@@ -99,7 +103,7 @@ def seen_rank(W: np.ndarray, error: float) -> int:
 
 
 def explained(scores: KeysRead) -> Positions:
-    """What keys at one place, or at two, say about positions."""
+    """What keys at one place, or at several, say about positions."""
     count, offsets = scores.keys.shape[:2]
     if offsets == 1:
         each = [scores.affine(h, 0) for h in range(count)]
@@ -157,7 +161,7 @@ def read_error_of_scores(view: LongToken, heads: Readings, model: Block, rng: np
         tokens = np.concatenate([keys, np.broadcast_to(q, (2, 1, len(q)))], axis=1) @ sphere.basis
         scores = model.scores(tokens)
         expected = scores[..., :-1] - scores[..., -1:]
-        weight = worth / norms(worth.reshape(-1, 1).T)
+        weight = worth / np.linalg.norm(worth)
         off.append(norms((weight * (s - expected)).swapaxes(0, 1).reshape(len(heads.N), -1)))
         size.append(norms((weight * expected).swapaxes(0, 1).reshape(len(heads.N), -1)))
     worst = float(np.max(np.linalg.norm(off, axis=0) / np.linalg.norm(size, axis=0)))

@@ -96,9 +96,7 @@ def with_part_along(rows: KeyAnswers, look: Look) -> np.ndarray:
     answers, row by row. Scaled so that weights are of the order of one."""
     q, Y, D, reads = rows.q, rows.y @ look.outputs, rows.D, look.reads
     along, read = D @ q / np.linalg.norm(q), D @ reads
-    direction = Y / np.maximum(norms(Y), 1e-300)[:, None]
-
-    r = Y.shape[1]
+    direction, r = Y / np.maximum(norms(Y), 1e-300)[:, None], Y.shape[1]
     sizes = 1 / np.maximum(norms(read), 1e-300)
     A = (along * sizes)[:, None, None] * (np.eye(r) - direction[:, :, None] * direction[:, None, :])
     b = sizes[:, None] * (read - np.sum(read * direction, axis=1, keepdims=True) * direction)

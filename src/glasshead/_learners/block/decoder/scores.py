@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...._errors import NotConverged
-from ...._linalg import svd
+from ...._linalg import random_rotation, svd
 from ...._oracles import LongToken
 from .heads import Readings
 
@@ -29,7 +29,7 @@ NARROWEST_ANGLE = 0.3  # times that angle, where positions matter
 LEAST_DETERMINED = 1e-3  # of the best determined direction of a key: less, and weights there are 0 or 1
 LEAVES_SPACE, SPARE_KEYS = 2e5, 2  # keys leave a space by so many errors at most, and are so many times its dimensions
 KEY_NOISE = 2.0  # times the error of keys that their misfit says
-MOST_LOST = 1e-3
+MOST_LOST = 1e-3  # where errors are so large that this is less than they say
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,7 @@ def read_log_odds(view: LongToken, heads: Readings, keys: np.ndarray, q: np.ndar
 
 def tokens_around(view: LongToken, rng: np.random.Generator) -> np.ndarray:
     """All around the sphere, and a few opposite ones, which tell the key bias."""
-    p = view.sphere.size
-    frame = view.sphere.radius * np.linalg.qr(rng.standard_normal((p, p)))[0]
+    frame = view.sphere.radius * random_rotation(view.sphere.size, rng)
     return np.concatenate([frame, -frame[:SPARE_LAST]])
 
 
@@ -125,11 +124,8 @@ class Fits:
         else:
             bases = np.stack([self.spaces[h] @ np.linalg.matrix_power(self.turns[h], t) for t in range(n)])
             own = np.broadcast_to(np.eye(n), (count, n, n))
-            yield (
-                np.concatenate([np.einsum("btp,tpr->btr", D, bases), own], axis=2).reshape(count * n, -1),
-                bases,
-                slice(None),
-            )
+            A = np.concatenate([np.einsum("btp,tpr->btr", D, bases), own], axis=2)
+            yield A.reshape(count * n, -1), bases, slice(None)
 
     def look_for_spaces(self, found: list[Fitted]) -> None:
         """Whether keys so far lie in spaces of few dimensions; how they turn there from one place to the next."""

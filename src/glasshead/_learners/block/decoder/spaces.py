@@ -26,7 +26,7 @@ SHORTEST_ARC, LONGEST_ARC = 1e-4, 0.3  # radians, of differences
 SECOND_ORDER, SIXTH_ORDER = ((1, 1.0),), ((1, 1.5), (2, -0.6), (3, 0.1))  # steps of differences, and their weights
 FEW_DIGITS = 1e-9  # error of answers
 SAME_RANK = 10.0  # errors of a slope: singular values below that, of the largest, are none
-MOST_MISSED = 0.01
+MOST_MISSED = 0.01  # where errors are so large that this is less than they say
 MUTE_KEYS = 1.3  # keys beside mute directions, over outputs
 MOST_HIDDEN = 1  # dimensions of each head's outputs, beyond what slopes along the sphere do not reach
 

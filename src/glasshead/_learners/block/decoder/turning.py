@@ -16,7 +16,7 @@ from .scores import KeysRead, turn
 
 STILL = 1e-7  # radians per place: what turns by less does not turn
 ON_CIRCLE = 1e-5  # eigenvalues of a rotation lie on the unit circle
-IN_SPACE = 1e-7
+IN_SPACE = 1e-7  # of the largest singular value of keys: what is smaller is their error
 OTHER_POSITIONS = "the order of tokens matters, in another way than rotary positions or slopes of scores"
 SEEN_BIAS = 1e-6  # of the best determined direction of a key bias: others are left at 0
 
