@@ -36,6 +36,14 @@ class Oracle:
     max_norm: float | None = None
     shortest: float = 0.0  # keys at least this long are answered best
     stage: str = ""  # what the learner is doing, for progress bars
+    looked: int = 0  # queries of a first look, before any recovery; part of what each one costs
+    resent: int = 0  # of the queries, those that were sent again: an endpoint failed, or a run was resumed
+    notes: tuple[str, ...] = ()  # what a first look saw, in sentences
+
+    @property
+    def sent(self) -> int:
+        """Every sequence sent so far, first looks and repetitions included."""
+        return self.queries
 
     @property
     def exact(self) -> bool:
@@ -128,6 +136,10 @@ for _name in (
     "flips",
     "max_norm",
     "shortest",
+    "looked",
+    "resent",
+    "notes",
+    "sent",
     "roundoff",
     "format_known",
     "box",

@@ -21,7 +21,8 @@ class Counted(Wrapper):
 
     It keeps the stage as well, which the box of a user need not know. The box runs under the rules for floating-point
     warnings that hold where this was made; whatever it raises, and answers that are no finite numbers, are an
-    `OracleError`, also from an oracle that checks nothing itself. `largest` is the largest answer so far.
+    `OracleError`, also from an oracle that checks nothing itself. `largest` is the largest answer so far. What a
+    learner decides must not depend on how often an endpoint failed: `queries` is what was asked, `sent` what it cost.
     """
 
     queries = 0
@@ -31,10 +32,15 @@ class Counted(Wrapper):
     def __init__(self, inner: Oracle):
         super().__init__(inner)
         self._rules = np.geterr()
+        self._resent_before = inner.resent
 
     @property
     def box(self) -> Oracle:
         return self.inner
+
+    @property
+    def sent(self) -> int:
+        return self.queries + self.inner.looked + self.inner.resent - self._resent_before
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         if not np.isfinite([X.min(initial=0.0), X.max(initial=0.0)]).all():
@@ -64,10 +70,10 @@ class Budgeted(Wrapper):
     def __init__(self, inner: Oracle, budget: int):
         super().__init__(inner)
         self.budget = budget
-        self._start = inner.queries
+        self._start = inner.sent - inner.looked
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        spent = self.queries - self._start
+        spent = self.sent - self._start
         if spent + len(X) > self.budget:
             raise BudgetExceeded(
                 f"the budget of {self.budget} queries is spent: {spent} asked, {len(X)} more wanted",
@@ -85,11 +91,11 @@ class Watched(Wrapper):
         self.raised: Exception | None = None
         self.planned = planned
         self._report = report
-        self._start = inner.queries
+        self._start = inner.sent - inner.looked
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         answers = self.inner(X)
-        done = self.queries - self._start
+        done = self.sent - self._start
         try:
             self._report(done, max(self.planned, done), self.stage)
         except Exception as error:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from .._errors import OracleError
+from .._errors import GlassheadError, OracleError
 from .._types import no_type_check
 from .._validate import box_dim, check_callable, positive, real
 from .base import DOUBLE, HALF, SINGLE, Oracle
@@ -80,7 +81,11 @@ CHUNK_BYTES = 32 * 2**20  # what is sent to the box at a time; memory stays boun
 
 
 class BoxOracle(Oracle):
-    """What oracles around a callable share. A subclass says with `_checked` which answers it accepts."""
+    """What oracles around a callable share. A subclass says with `_checked` which answers it accepts.
+
+    A callable of an adapter may have two attributes: `batch`, the most sequences to send it at a time, and `resent`,
+    how many it has sent more than once because an endpoint failed.
+    """
 
     @no_type_check
     def __init__(
@@ -113,6 +118,20 @@ class BoxOracle(Oracle):
     def format_known(self) -> bool:
         return self._precision.known
 
+    @property
+    def resent(self) -> int:  # type: ignore[override]
+        return getattr(self._f, "resent", 0)
+
+    @contextmanager
+    def through(self, around: Callable[[Answering], Answering]) -> Generator[None]:
+        """Ask `around(f)` instead of `f` for a while."""
+        f = self._f
+        self._f = around(f)
+        try:
+            yield
+        finally:
+            self._f = f
+
     def rounds_tokens(self, roundoff: float) -> None:
         self._precision.take_tokens(roundoff)
 
@@ -129,6 +148,7 @@ class BoxOracle(Oracle):
         if len(X) == 0:
             return self._checked(np.empty((0, *(self._outputs or ()))), X)
         rows = max(1, CHUNK_BYTES // (X.shape[1] * self.dim * self.dtype.itemsize))
+        rows = min(rows, getattr(self._f, "batch", rows))
         parts = [self._ask(X[start : start + rows]) for start in range(0, len(X), rows)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -146,12 +166,17 @@ class BoxOracle(Oracle):
         # A box may work in place: small requests, which their sender may want to keep, are copied; large ones are built
         # for the box alone.
         sent = X.astype(self.dtype, copy=len(X) <= SMALL_REQUEST)
+        resent = self.resent
         self.queries += len(X)
         try:
             answers = np.array(self._f(sent))  # a copy: the box may answer in the same array again
+        except GlassheadError:
+            raise
         except Exception as error:
             what = f"{len(X)} sequences of {X.shape[1]} tokens in dimension {self.dim}"
             raise OracleError(f"the box raised {type(error).__name__}: {error} (asked: {what})", X[0]) from error
+        finally:
+            self.queries += self.resent - resent
         return self._checked(answers, X)
 
     def _check_finite(self, answers: np.ndarray, X: np.ndarray) -> None:

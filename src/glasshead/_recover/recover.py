@@ -205,7 +205,7 @@ def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | N
         rng, options = deepcopy(opening.after), options | {"opening": opening}
 
     def hand_back(learned: Learned, check: HeldOut | None) -> Recovery:
-        found = learned.recovery(oracle.queries, check, seen)
+        found = learned.recovery(oracle.sent, check, seen)
         if isinstance(found.model, FrontHead | Block):  # which asks the box of the user from now on
             found.model.behind = wanted.box
         if isinstance(found.model, Block):

@@ -1,0 +1,7 @@
+"""Adapters to real systems: each makes an oracle around one kind of box, looks at it before a recovery asks, and
+imports what it needs, an extra of its own, when it is called.
+
+`base`: what adapters share: the first look, and the words for what is missing.
+"""
+
+from .base import needs, opened
