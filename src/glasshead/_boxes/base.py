@@ -77,7 +77,7 @@ def signs_seen(query: np.ndarray, first: np.ndarray, again: np.ndarray, others: 
     if first != again:
         return ["the same sequence is answered yes and no"]
     if any(other != first for other in others):
-        raise batch_dependent(query, first, ~first)
+        raise batch_dependent(query, first, next(other for other in others if other != first))
     return ["answers are repeated, alone and in a batch"]
 
 
