@@ -2,6 +2,7 @@
 imports what it needs, an extra of its own, when it is called.
 
 `base`: what adapters share: the first look, and the words for what is missing.
+`address`: where a box is, and its token; `transport`: HTTP for every box that is an endpoint.
 """
 
 from .base import needs, opened
