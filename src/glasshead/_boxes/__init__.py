@@ -1,8 +1,9 @@
 """Adapters to real systems: each makes an oracle around one kind of box, looks at it before a recovery asks, and
 imports what it needs, an extra of its own, when it is called.
 
-`base`: what adapters share: the first look, and the words for what is missing. `layout`: which axis is the batch.
-`tensors`: functions on tensors as boxes on arrays. `torch`: modules and callables.
+`base`: what adapters share: the first look, and the words for what is missing.
+`layout`: which axis is the batch; `tensors`: functions on tensors as boxes on arrays; `torch`: modules and callables.
+`address`: where a box is, and its token; `transport`: HTTP for every box that is an endpoint.
 """
 
 from .base import needs, opened
