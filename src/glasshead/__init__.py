@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._errors import Evidence as Evidence
     from ._errors import GlassheadError as GlassheadError
     from ._errors import HeadsMerged as HeadsMerged
+    from ._errors import JournalError as JournalError
     from ._errors import NotConverged as NotConverged
     from ._errors import NotIdentifiable as NotIdentifiable
     from ._errors import OracleError as OracleError
@@ -63,6 +64,7 @@ _HOMES = {
         "Evidence",
         "GlassheadError",
         "HeadsMerged",
+        "JournalError",
         "NotConverged",
         "NotIdentifiable",
         "OracleError",
