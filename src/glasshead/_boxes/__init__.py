@@ -3,8 +3,10 @@ imports what it needs, an extra of its own, when it is called.
 
 `base`: what adapters share: the first look, and the words for what is missing.
 `layout`: which axis is the batch; `tensors`: functions on tensors as boxes on arrays; `torch`: modules and callables.
+`transformers`: models of Hugging Face and their layers.
 `address`: where a box is, and its token; `transport`: HTTP for every box that is an endpoint.
 """
 
 from .base import needs, opened
 from .torch import from_torch
+from .transformers import from_transformers
