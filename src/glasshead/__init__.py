@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from . import defences as defences
     from . import paper as paper
     from . import sensing as sensing
+    from ._boxes import from_http as from_http
     from ._errors import AccuracyUnreachable as AccuracyUnreachable
     from ._errors import BudgetExceeded as BudgetExceeded
     from ._errors import Evidence as Evidence
@@ -55,6 +56,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
 
 _HOMES = {
     "": ("answers", "baselines", "defences", "paper", "sensing"),
+    "_boxes": ("from_http",),
     "_errors": (
         "AccuracyUnreachable",
         "BudgetExceeded",
