@@ -13,7 +13,7 @@ from .._oracles import Oracle
 from .._validate import whole
 from .base import opened
 from .metadata import VECTORS, Described, described, parts_of
-from .tensors import BF16, Tensor, packed, unpacked
+from .wire import BF16, Tensor, packed, unpacked
 from .transport import ATTEMPTS, TIMEOUT, Reply, Transport, busy
 
 BATCH = 1024  # sequences in a request, unless the server wants fewer

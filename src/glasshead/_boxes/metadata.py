@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from .._errors import OracleError
 from .address import checked_url
-from .tensors import BINARY_ONLY
+from .wire import BINARY_ONLY
 from .transport import Reply, Transport
 
 FORM = "http://HOST:PORT/v2/models/NAME or http://HOST:PORT/v2/models/NAME/versions/VERSION"

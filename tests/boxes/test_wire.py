@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import glasshead as gh
-from glasshead._boxes.tensors import BINARY_ONLY, DATATYPES, HEADER, Tensor, packed, unpacked
+from glasshead._boxes.wire import BINARY_ONLY, DATATYPES, HEADER, Tensor, packed, unpacked
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)
