@@ -17,11 +17,13 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from . import paper as paper
     from . import sensing as sensing
     from ._boxes import from_http as from_http
+    from ._boxes import from_torch as from_torch
     from ._errors import AccuracyUnreachable as AccuracyUnreachable
     from ._errors import BudgetExceeded as BudgetExceeded
     from ._errors import Evidence as Evidence
     from ._errors import GlassheadError as GlassheadError
     from ._errors import HeadsMerged as HeadsMerged
+    from ._errors import JournalError as JournalError
     from ._errors import NotConverged as NotConverged
     from ._errors import NotIdentifiable as NotIdentifiable
     from ._errors import OracleError as OracleError
@@ -56,13 +58,14 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
 
 _HOMES = {
     "": ("answers", "baselines", "defences", "paper", "sensing"),
-    "_boxes": ("from_http",),
+    "_boxes": ("from_http", "from_torch"),
     "_errors": (
         "AccuracyUnreachable",
         "BudgetExceeded",
         "Evidence",
         "GlassheadError",
         "HeadsMerged",
+        "JournalError",
         "NotConverged",
         "NotIdentifiable",
         "OracleError",

@@ -126,5 +126,10 @@ class OracleError(GlassheadError):
         self.query = query
 
 
+class JournalError(GlassheadError):
+    """The journal of a run cannot be used: it is another run's, in use, damaged, or its disk is full. Whatever it holds
+    stays as it is."""
+
+
 class HeadsMerged(UserWarning):
     """Heads may be so alike that some came out as one: the message says within which tolerance."""

@@ -32,14 +32,26 @@ def needs(module: str, extra: str) -> Any:
         raise ImportError(words) from error
 
 
-def opened(f: Answering, dim: int, *, answers: str = "value", notes: Sequence[str] = (), **promise: Any) -> Oracle:
+def opened(
+    f: Answering,
+    dim: int,
+    *,
+    answers: str = "value",
+    notes: Sequence[str] = (),
+    rounds: float = 0.0,
+    asked: int = 0,
+    **promise: Any,
+) -> Oracle:
     """An oracle around the `f` of an adapter, which has been looked at: `oracle.notes` says what was seen.
 
-    `promise` are the keywords of `gh.ValueOracle` or, with `answers="sign"`, of `gh.SignOracle`.
+    `promise` are the keywords of `gh.ValueOracle` or, with `answers="sign"`, of `gh.SignOracle`. `rounds` is the
+    unit roundoff of the narrowest numbers that the adapter knows of inside the box, `asked` what it has asked already.
     """
     if answers not in ANSWERS:
         raise ValueError(f"expected answers to be one of {ANSWERS}, got {answers!r}")
     oracle = (SignOracle if answers == "sign" else ValueOracle)(f, dim, **promise)
+    oracle.queries = asked
+    oracle.rounds_tokens(rounds)
     seen = check_batches(oracle)
     oracle.notes, oracle.looked = (*notes, *seen), oracle.queries
     return oracle

@@ -22,7 +22,7 @@ from .base import (
     read_unit_rows,
 )
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
-from .box import Answering, ValueOracle, as_oracle
+from .box import ROUNDOFF, Answering, BoxOracle, ValueOracle, as_oracle
 from .long_token import LongToken, find_long_token
 from .one_token import find_alike, read_slope, single
 from .signs import SignOracle, Voting

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .._errors import BudgetExceeded, GlassheadError, NotConverged, OracleError
+from .._errors import BudgetExceeded, GlassheadError, JournalError, NotConverged, OracleError
 from .base import Oracle, Wrapper
 
 Report = Callable[[int, int, str], None]  # of `(done, planned, what)`
@@ -119,7 +119,7 @@ def guarded(box: Oracle, budget: int | None = None, planned: int = 0, report: Re
     try:
         with np.errstate(all="ignore"):  # the box itself keeps the caller's rules, see `Counted`
             yield oracle
-    except (OracleError, BudgetExceeded):
+    except (OracleError, BudgetExceeded, JournalError):
         raise
     except Exception as error:
         advice = other_unit(box, counted.largest)

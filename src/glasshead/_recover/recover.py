@@ -1,5 +1,5 @@
-"""`gh.recover`: its arguments, checked before the first query, and the way from them to a result: an attempt as one
-family, from its first queries to the judge, or as one after the other of those that the box's answers suggest."""
+"""`gh.recover`: the way from its arguments to a result: an attempt as one family, from its first queries to the judge,
+or as one after the other of those that the box's answers suggest."""
 
 from __future__ import annotations
 
@@ -9,47 +9,31 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks import (
     JUDGE_QUERIES,
     ODDS_QUERIES,
-    QUERIES,
-    SIGN_QUERIES,
     add_cause,
     check_everywhere,
     find_rounded_tokens,
 )
 from .._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
-from .._families import FAMILIES, Method, named, resolve, with_option
+from .._families import FAMILIES, Method, resolve
+from .._journal import journalled
 from .._learned import HeldOut, Learned
 from .._models import Block, FrontHead, Norm
 from .._oracles import Answering, Flat, Opening, Oracle, Report, as_oracle, bar, guarded, read_opening
-from .._plan import check_budget, plan
 from .._recognise import LAST_RESORT, NO_GUESS, Failure, find_families, find_next
 from .._recovery import Recovery
 from .._types import no_type_check
-from .._validate import check_memory, check_rank, positive, whole
+from .arguments import CHECKS, Wanted, check_arguments, expected_queries, family_without_look, settings
 from .refusal import add_notes, half_the_digits, inaccurate, why_not
 
 LARGEST_BOUND = float(np.finfo(float).max)  # on an error of W: a larger one is none
-CHECKS = {"value": QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES}  # queries of all checks of a result
 
 Outcome = tuple[Recovery, str]  # what was found, and what to warn of, if anything
-
-
-class Wanted(NamedTuple):
-    """What the caller asked for, and of which box."""
-
-    box: Oracle
-    family: str
-    rank: int | None
-    accuracy: float | None
-    norm: Any  # a Norm, None or "auto"
-    residual_map: str | None
-    seed: int
 
 
 @no_type_check
@@ -81,20 +65,25 @@ def recover(
     "any-network" (anything behind it), or "block" (several heads and a residual connection with anything behind them,
     from answers of as many numbers as a token has). `rank` is discovered unless given; `accuracy` is the largest
     acceptable `||W_hat - W||_F`, which can save queries where W is nearly of low rank; `budget` is the most queries to
-    ask; `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same queries. Where
-    the box normalises its tokens before the head, "any-network" finds that out, eps included, unless `norm` says it: a
-    `gh.Norm`, or None for no normalisation. Of the residual connection of a "block" it is assumed that it adds the last
-    token as it is, unless `residual_map=None`: value maps are then known up to one invertible map.
+    ask; `journal` is the path of a file that keeps every answer before it is used: the same call again resumes a run
+    that was stopped; `progress` is True for a bar or a callable `(done, planned, what)`. The same seed asks the same
+    queries. Where the box normalises its tokens before the head, "any-network" finds that out, eps included, unless
+    `norm` says it: a `gh.Norm`, or None for no normalisation. Of the residual connection of a "block" it is assumed
+    that it adds the last token as it is, unless `residual_map=None`: value maps are then known up to one invertible
+    map.
 
     From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to a positive factor, v with norm 1,
     and "auto" means "attention". It takes as many queries per free parameter as `accuracy` asks for bits, or 40.
     """
     wanted = Wanted(as_oracle(oracle), family, rank, accuracy, norm, residual_map, seed)
     check_arguments(wanted, budget, journal, progress)
-    with bar() if progress is True else nullcontext(progress or None) as report:
+    kept = nullcontext((wanted.box, None)) if journal is None else journalled(wanted.box, journal, settings(wanted))
+    with bar() if progress is True else nullcontext(progress or None) as report, kept as (asked, file):
         planned = expected_queries(wanted) if report is not None else 0
-        with guarded(wanted.box, budget, planned, report) as box:
+        with guarded(asked, budget, planned, report) as box:
             found, warning = recover_or_say(box, wanted)
+        if file is not None and file.said:
+            found = replace(found, reason=f"{found.reason}; {file.said}")
     if warning:
         warnings.warn(warning, HeadsMerged, stacklevel=2)
     return found
@@ -115,49 +104,6 @@ def recover_or_say(box: Oracle, wanted: Wanted) -> Outcome:
         return attempt()
     except (TargetMismatch, NotConverged) as error:  # it may round its answers instead: what was seen first counts
         raise refusal from error
-
-
-def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) -> None:
-    box, family, rank, norm = wanted.box, wanted.family, wanted.rank, wanted.norm
-    dim = whole(getattr(box, "dim", None), "the dim of an oracle", least=1)
-    if (declared := named(family)) is not None and (refusal := declared.refusal(box.answers)) is not None:
-        raise ValueError(refusal)
-    check_rank(rank, dim)
-    if wanted.accuracy is not None:
-        positive(wanted.accuracy, "accuracy")
-    if journal is not None:
-        raise ValueError(f"expected journal=None, got {journal!r}: journals are not part of this version")
-    whole(wanted.seed, "seed", least=0)
-    if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
-    if budget is not None:
-        check_budget(whole(budget, "budget", least=1), dim, rank, wanted.accuracy, box.answers, CHECKS[box.answers])
-    if not (norm is None or isinstance(norm, Norm) or (isinstance(norm, str) and norm == "auto")):
-        raise TypeError(f"expected norm to be 'auto', None or a gh.Norm, got {norm!r}; try gh.Norm('layer', 1e-5)")
-    if isinstance(norm, Norm) and (norm.eps is None or norm.place != "before"):
-        raise ValueError(f"expected a norm before the head with an eps, got {norm!r}")
-    if norm != "auto" and family not in ("auto", *(having := with_option("norm"))):
-        raise ValueError(f"expected norm only with family {' or '.join(map(repr, having))}, got it with {family!r}")
-    if wanted.residual_map not in ("identity", None):
-        raise ValueError(f"expected residual_map to be 'identity' or None, got {wanted.residual_map!r}")
-    check_memory(dim)
-
-
-def family_without_look(wanted: Wanted) -> str | None:
-    """The family to try where there is nothing to recognise: one that was named, the only one that has a norm, or one
-    head where answers are yes and no, which say nothing about what is behind it."""
-    if wanted.family != "auto":
-        return wanted.family
-    if isinstance(wanted.norm, Norm):
-        return "any-network"
-    return None if wanted.box.answers == "value" else "attention"
-
-
-def expected_queries(wanted: Wanted) -> int:
-    """For the progress report. Where sizes that nobody knows yet decide, it is what one head would take."""
-    box, declared = wanted.box, named(wanted.family)
-    family = wanted.family if declared is not None and not declared.sizes else "attention"
-    return plan(box.dim, family=family, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)
 
 
 def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:

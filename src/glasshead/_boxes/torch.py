@@ -1,0 +1,129 @@
+"""`gh.from_torch`: a torch module, or any callable on tensors, as an oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from .._errors import OracleError
+from .._oracles import ROUNDOFF, Oracle
+from .._types import no_type_check
+from .._validate import check_callable, positive, whole
+from .base import needs, opened
+from .layout import Layout, checked_order, checked_place, find_layout
+from .tensors import Chosen, TensorBox, checked_output, format_of, name, refuse_training
+
+
+@no_type_check
+def from_torch(
+    module: Callable[..., Any],
+    dim: int,
+    place: int = -1,
+    output: Chosen = None,
+    *,
+    batch_first: bool | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    answers: str = "value",
+    max_norm: float | None = None,
+    **promise: Any,
+) -> Oracle:
+    """A torch module, or any callable on tensors, as an oracle for tokens of length `dim`.
+
+    >>> layer = torch.nn.MultiheadAttention(16, 2, batch_first=True, dtype=torch.float64).eval()
+    >>> found = gh.recover(gh.from_torch(layer, 16))
+    >>> gh.distance(found.model, gh.MultiHead.from_torch(layer)) < 1e-9
+    True
+
+    It takes a tensor `(B, N, d)`, or `(N, B, d)`, which is found out unless `batch_first` says it, and answers for
+    each sequence, `(B,)` or `(B, k)`, or for each token, `(B, N)` or `(B, N, k)`. The last row of a sequence, its query
+    token, is put at `place`, -1 for the last or 0 for the first, and answered there. `output` chooses: a name in a
+    dict, an integer or a slice among the k numbers, or a callable from what is returned to a tensor; of a tuple the
+    first is read. `nn.MultiheadAttention` is asked with the query token alone as query.
+
+    Tensors are made in the format of the module's parameters on their device; for a callable in the first of float64,
+    float32, float16 and bfloat16 that it takes, or in `dtype` on `device`. Gradients are off. A module in training mode
+    with dropout at work is refused; it is never changed. The other keywords are those of `gh.ValueOracle` or, with
+    `answers="sign"`, of `gh.SignOracle`. `oracle.notes` says what was found out.
+    """
+    torch = needs("torch", "torch")
+    check_callable(module)
+    dim, layout = whole(dim, "dim", least=1), Layout(place=checked_place(place))
+    output, batch_first = checked_output(output), checked_order(batch_first)
+    owner = next((one for one in (module, getattr(module, "__self__", None)) if isinstance(one, torch.nn.Module)), None)
+    notes = refuse_training(owner) if owner is not None else []
+    formats, where, said = ([*ROUNDOFF], "cpu", []) if owner is None else format_of(owner)
+    formats = formats if dtype is None else [checked_format(dtype)]
+    own_way = known_way(torch, module, dim, layout, batch_first)
+    if own_way is None:
+        longest = 1.0 if max_norm is None else min(1.0, positive(max_norm, "max_norm"))
+        box, asked = find_way(module, dim, longest, layout, batch_first, formats, device or where, output)
+    else:
+        ask, layout = own_way
+        box, asked = TensorBox(ask, formats[0], device or where, output, layout), 0
+    notes += [*said, *box.notes]
+    kw = {"max_norm": max_norm, **box.promise, **promise}
+    return opened(box, dim, answers=answers, notes=notes, asked=asked, **kw)
+
+
+def checked_format(dtype: Any) -> str:
+    if (called := name(dtype)) not in ROUNDOFF:
+        raise ValueError(f"expected dtype to be one of {', '.join(ROUNDOFF)}, got {dtype!r}")
+    return called
+
+
+def find_way(
+    module: Callable[..., Any],
+    dim: int,
+    longest: float,
+    layout: Layout,
+    batch_first: bool | None,
+    formats: list[str],
+    device: Any,
+    output: Chosen,
+) -> tuple[TensorBox, int]:
+    """A box around a callable in the first of some formats that it takes, with its layout, and the sequences asked."""
+    failed = None
+    for each in formats:
+        box = TensorBox(module, each, device, output, layout)
+        try:
+            box.layout, asked = find_layout(box.raw, dim, longest, layout, batch_first)
+            return box, asked
+        except OracleError as error:
+            failed = failed or error
+    raise failed or OracleError("expected a format to ask in")
+
+
+def known_way(
+    torch: Any, module: Any, dim: int, layout: Layout, batch_first: bool | None
+) -> tuple[Callable[[Any], Any], Layout] | None:
+    """How a module of torch itself wants to be asked, or None for one that is not known."""
+    nn = torch.nn
+    if isinstance(module, nn.Transformer | nn.TransformerDecoder | nn.TransformerDecoderLayer):
+        words = f"got an nn.{type(module).__name__}, which attends to a second one"
+        fix = "pass lambda X: module(X, memory.expand(len(X), -1, -1))"
+        raise ValueError(f"expected a module that takes one sequence, {words}: {fix}")
+    if isinstance(module, nn.MultiheadAttention):
+        heads = module
+    elif isinstance(module, nn.TransformerEncoderLayer):
+        heads = module.self_attn
+    elif isinstance(module, nn.TransformerEncoder):
+        heads = module.layers[0].self_attn
+    else:
+        return None
+    if not dim == heads.embed_dim == heads.kdim == heads.vdim:
+        sizes = dict.fromkeys((heads.embed_dim, heads.kdim, heads.vdim))
+        words = f"tokens of length {' and '.join(map(str, sizes))}"
+        raise ValueError(f"expected dim, the length of tokens, to be the layer's, got dim={dim} for {words}")
+    if batch_first not in (None, heads.batch_first):
+        raise ValueError(f"expected batch_first={heads.batch_first}, as the layer itself says, got {batch_first}")
+    layout = replace(layout, batch_first=heads.batch_first)
+    if module is not heads:
+        return module, layout
+
+    def ask(X: Any) -> Any:
+        places = slice(-1, None) if layout.place == -1 else slice(1)
+        return module(X[:, places] if layout.batch_first else X[places], X, X, need_weights=False)[0]
+
+    return ask, layout

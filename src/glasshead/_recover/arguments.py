@@ -1,0 +1,81 @@
+"""What the caller of `gh.recover` wants: the arguments, checked before the first query, and what follows from them
+alone."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any, NamedTuple
+
+from .._checks import JUDGE_QUERIES, QUERIES, SIGN_QUERIES
+from .._families import named, with_option
+from .._models import Norm
+from .._oracles import Oracle
+from .._plan import check_budget, plan
+from .._validate import check_memory, check_rank, positive, whole
+from .._version import __version__
+
+CHECKS = {"value": QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES}  # queries of all checks of a result
+
+
+class Wanted(NamedTuple):
+    """What the caller asked for, and of which box."""
+
+    box: Oracle
+    family: str
+    rank: int | None
+    accuracy: float | None
+    norm: Any  # a Norm, None or "auto"
+    residual_map: str | None
+    seed: int
+
+
+def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) -> None:
+    box, family, rank, norm = wanted.box, wanted.family, wanted.rank, wanted.norm
+    dim = whole(getattr(box, "dim", None), "the dim of an oracle", least=1)
+    if (declared := named(family)) is not None and (refusal := declared.refusal(box.answers)) is not None:
+        raise ValueError(refusal)
+    check_rank(rank, dim)
+    if wanted.accuracy is not None:
+        positive(wanted.accuracy, "accuracy")
+    if not (journal is None or isinstance(journal, str | PathLike)):
+        raise TypeError(f"expected journal to be None or the path of a file, got {journal!r}")
+    whole(wanted.seed, "seed", least=0)
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
+    if budget is not None:
+        check_budget(whole(budget, "budget", least=1), dim, rank, wanted.accuracy, box.answers, CHECKS[box.answers])
+    if not (norm is None or isinstance(norm, Norm) or (isinstance(norm, str) and norm == "auto")):
+        raise TypeError(f"expected norm to be 'auto', None or a gh.Norm, got {norm!r}; try gh.Norm('layer', 1e-5)")
+    if isinstance(norm, Norm) and (norm.eps is None or norm.place != "before"):
+        raise ValueError(f"expected a norm before the head with an eps, got {norm!r}")
+    if norm != "auto" and family not in ("auto", *(having := with_option("norm"))):
+        raise ValueError(f"expected norm only with family {' or '.join(map(repr, having))}, got it with {family!r}")
+    if wanted.residual_map not in ("identity", None):
+        raise ValueError(f"expected residual_map to be 'identity' or None, got {wanted.residual_map!r}")
+    check_memory(dim)
+
+
+def settings(wanted: Wanted) -> dict[str, Any]:
+    """All that decides which questions are asked, for the journal of a run."""
+    box = wanted.box
+    promise = {name: getattr(box, name) for name in ("dim", "answers", "tolerance", "rtol", "flips", "max_norm")}
+    asked = {name: getattr(wanted, name) for name in ("family", "rank", "accuracy", "residual_map", "seed")}
+    sent = {"dtype": str(getattr(box, "dtype", "")), "norm": str(wanted.norm)}
+    return {"version": __version__, **promise, **asked, **sent}
+
+
+def family_without_look(wanted: Wanted) -> str | None:
+    """The family to try where there is nothing to recognise: one that was named, the only one that has a norm, or one
+    head where answers are yes and no, which say nothing about what is behind it."""
+    if wanted.family != "auto":
+        return wanted.family
+    if isinstance(wanted.norm, Norm):
+        return "any-network"
+    return None if wanted.box.answers == "value" else "attention"
+
+
+def expected_queries(wanted: Wanted) -> int:
+    """For the progress report. Where sizes that nobody knows yet decide, it is what one head would take."""
+    box, declared = wanted.box, named(wanted.family)
+    family = wanted.family if declared is not None and not declared.sizes else "attention"
+    return plan(box.dim, family=family, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)
