@@ -13,8 +13,8 @@ from .._oracles import Oracle
 from .._validate import whole
 from .base import opened
 from .metadata import VECTORS, Described, described, parts_of
-from .wire import BF16, Tensor, packed, unpacked
 from .transport import ATTEMPTS, TIMEOUT, Reply, Transport, busy
+from .wire import BF16, Tensor, packed, unpacked
 
 BATCH = 1024  # sequences in a request, unless the server wants fewer
 GROW_AFTER = 32  # requests in a row that fit, until twice as many sequences are tried again; after a vain try, twice 32

@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike
 
 from .._errors import OracleError
 from .address import checked_url
-from .wire import BINARY_ONLY
 from .transport import Reply, Transport
+from .wire import BINARY_ONLY
 
 FORM = "http://HOST:PORT/v2/models/NAME or http://HOST:PORT/v2/models/NAME/versions/VERSION"
 VECTORS = {"FP64": "float64", "FP32": "float32", "FP16": "float16", "BF16": "float32"}  # how numpy holds them
