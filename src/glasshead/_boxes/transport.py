@@ -10,7 +10,8 @@ import json
 import random
 import re
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -125,7 +126,8 @@ class Transport:
 
     def get(self, url: str, again: Callable[[Reply], bool] = busy) -> Reply:
         """What the server says about itself, which takes no long time."""
-        return self._send("GET", url, b"", {}, 0, again, min(self.timeout, CONNECT))
+        with self.token_hidden():
+            return self._send("GET", url, b"", {}, 0, again, min(self.timeout, CONNECT))
 
     def post(
         self,
@@ -139,7 +141,8 @@ class Transport:
 
         Where nothing came, or an answer of which `again` says that the next may be another, it is sent again.
         """
-        return self._send("POST", url, body, headers, sequences, again, self.timeout)
+        with self.token_hidden():
+            return self._send("POST", url, body, headers, sequences, again, self.timeout)
 
     def refused(self, reply: Reply, asked: str, hint: str) -> OracleError:
         """The error about a reply that is not what was asked for, in one sentence."""
@@ -147,7 +150,17 @@ class Transport:
             hint = (
                 "give token=, or set GLASSHEAD_TOKEN" if not self._token else "see whether the token is the right one"
             )
-        return self._error(f"expected {asked}, got {reply}; {hint}")
+        return OracleError(f"expected {asked}, got {reply}; {hint}")
+
+    @contextmanager
+    def token_hidden(self) -> Generator[None]:
+        """Takes the token out of errors in which a server's words are quoted, should it have repeated it."""
+        try:
+            yield
+        except Exception as error:
+            if self._token:
+                error.args = tuple(w.replace(self._token, "***") if isinstance(w, str) else w for w in error.args)
+            raise
 
     def _send(
         self,
@@ -169,18 +182,18 @@ class Transport:
                 self._met = True
                 if 300 <= outcome.status < 400:
                     where = outcome.headers.get("location", "nowhere")
-                    raise self._error(f"expected an answer from {url}, got a redirection to {where}; give that address")
+                    raise OracleError(f"expected an answer from {url}, got a redirection to {where}; give that address")
                 if not again(outcome):
                     return outcome
             failed += 1
             times = f" ({failed} times in a row)" if failed > 1 else ""
             if outcome.stays or failed >= (self.attempts if self._met else min(self.attempts, FIRST_ATTEMPTS)):
-                raise self._error(f"expected an answer from {url}, got {outcome}{times}; {outcome.hint}")
+                raise OracleError(f"expected an answer from {url}, got {outcome}{times}; {outcome.hint}")
             if outcome.pause > MOST_ASKED:
                 asked = (
                     f"which asks for a pause of {outcome.pause:.0f} s, longer than the {MOST_ASKED:.0f} s waited here"
                 )
-                raise self._error(f"expected an answer from {url}, got {outcome}, {asked}; {outcome.hint}")
+                raise OracleError(f"expected an answer from {url}, got {outcome}, {asked}; {outcome.hint}")
             pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (failed - 1))
             sleep(max(pause * random.uniform(0.5, 1.0), outcome.pause))
 
@@ -206,9 +219,6 @@ class Transport:
             return late
         except self._errors.RequestError as error:
             return Failure(f"a broken connection ({error or type(error).__name__})", "see what the server's log says")
-
-    def _error(self, words: str) -> OracleError:
-        return OracleError(words.replace(self._token, "***") if self._token else words)
 
     def __repr__(self) -> str:
         return f"Transport(timeout={self.timeout:g}, resent={self.resent})"
