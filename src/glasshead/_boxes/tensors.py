@@ -10,9 +10,7 @@ import numpy as np
 from .._errors import OracleError
 from .._oracles import ROUNDOFF
 from .base import needs
-from .layout import Layout
-
-SCORES = 2**22  # numbers of tokens times tokens at a time: a layer holds them for each of its heads
+from .layout import Layout, parts
 
 Chosen = int | slice | str | Callable[[Any], Any] | None
 
@@ -93,9 +91,7 @@ class TensorBox:
         return as_array(self.returned(X))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        rows = max(1, SCORES // X.shape[1] ** 2)
-        parts = [X[start : start + rows] for start in range(0, len(X), rows)]
-        read = [picked(self.layout.read(self.returned(self.layout.sent(part))), self.output) for part in parts]
+        read = [picked(self.layout.read(self.returned(self.layout.sent(part))), self.output) for part in parts(X)]
         return np.concatenate([as_array(answers) for answers in read])
 
     @property
@@ -112,10 +108,7 @@ class TensorBox:
     @property
     def notes(self) -> list[str]:
         said = [] if self.dtype == "float64" else [f"it is asked in {self.dtype}"]
-        if not self.layout.batch_first:
-            said.append("it takes sequences first, (N, B, d)")
-        if self.layout.place == 0:
-            said.append("the last row of a sequence is put first, and answered there")
+        said += self.layout.notes
         if self.among > 1 and not callable(self.output):
             said.append(f"the first of {self.among} things that it returns is read")
         if self.autocast is not None:
