@@ -126,7 +126,7 @@ def test_what_stands_in_the_way_is_named(server, manners, kw, words):
 
 def test_numbers_that_overflow(server):
     oracle = asked(server, model="head", token_ids=range(3), dim=HEAD_DIM, dtype="float64")
-    with pytest.raises(gh.OracleError, match="Out of range float.*give max_norm="):
+    with pytest.raises(gh.OracleError, match=r"Out of range float.*give max_norm="):
         oracle(1e200 * X[:, :, :HEAD_DIM])
 
 
