@@ -117,8 +117,9 @@ def test_budget_refuses_before_asking():
 
 def test_progress_reports_after_every_request():
     reports = []
-    oracle = Watched(gh.ValueOracle(head(2)), 10, lambda *report: reports.append(report))
+    oracle = Watched(gh.ValueOracle(head(2)), lambda *report: reports.append(report))
     oracle.stage = "testing"
+    oracle.expect(10)
     oracle(np.zeros((4, 1, 2)))
     oracle(np.zeros((8, 1, 2)))
     assert reports == [(4, 10, "testing"), (12, 12, "testing")]

@@ -203,3 +203,21 @@ def test_save_and_load_a_recovery(tmp_path):
     assert again.to_dict() == found.to_dict()
     assert gh.distance(again.model, found.model) == 0
     assert "x the information limit" in str(again)
+
+
+@pytest.mark.parametrize(
+    ("box", "most"),
+    [
+        (gh.Attention.random(48, rank=3, seed=1), 1.2),
+        (gh.MultiHead.random(12, 3, rank=3, seed=1), 2.5),
+        (gh.Transformer.random(8, 12, seed=1), 1.4),
+    ],
+)
+def test_the_total_of_a_progress_bar_follows_what_was_found(box, most):
+    """With most of the questions still to come it is no less than what is asked in the end, and not much more."""
+    reports = []
+    found = gh.recover(gh.ValueOracle(box), progress=lambda *report: reports.append(report))
+    begun = [planned for done, planned, what in reports if what.startswith("reading W")]
+    assert reports[0][1] != begun[-1]
+    assert found.queries <= begun[-1] <= most * found.queries
+    assert reports[-1][0] == found.queries

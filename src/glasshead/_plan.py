@@ -83,6 +83,11 @@ def still_needed(known: dict[str, Any], dim: int, columns: int = 0) -> int:
     return dim + mean + sum(information_limit(dim, rank) + USUAL_SEVERAL for rank in ranks)
 
 
+def heads_left(dim: int, heads: int, rank: int | None = None) -> int:
+    """About how many queries are to come where W of so many heads is yet to be read, for progress bars."""
+    return heads * (information_limit(dim, rank, key_bias=True) + USUAL_SEVERAL) + OVERHEAD
+
+
 def check_budget(budget: int, dim: int, rank: int | None, accuracy: float | None, answers: str, checks: int) -> None:
     """Refuse at once what cannot suffice, with so many queries for checks. With the rank unknown that is less than a
     head of rank one takes."""

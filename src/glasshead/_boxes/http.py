@@ -105,7 +105,7 @@ class Endpoint:
         message: dict[str, Any] = {"id": asked}
         if about.binary:
             message["parameters"] = {"binary_data_output": True}
-        if about.several:
+        if about.output is not None:
             message["outputs"] = [{"name": about.output}]
         body, headers = packed(message, "inputs", [Tensor(about.input, X, about.datatype)], about.binary)
         return self._transport.post(self._url, body, headers, len(X), again=restarting), asked
@@ -135,8 +135,11 @@ class Endpoint:
             self._patience, self._trying = 2 * self._patience, False
 
     def _grow(self, fitted: int) -> None:
-        self._fitted += fitted == self._size
-        self._trying = self._trying and fitted < self._size
+        if fitted < self._size:
+            return
+        self._fitted += 1
+        if self._trying:
+            self._patience, self._trying = GROW_AFTER, False
         if self._fitted >= self._patience and self._size < self._most:
             self._size, self._fitted, self._trying = min(2 * self._size, self._most), 0, True
 

@@ -31,7 +31,6 @@ class Described:
     dim: int
     alone: bool
     output: str | None
-    several: bool
     binary: bool
 
 
@@ -72,7 +71,6 @@ def described(
         dim=size,
         alone=alone,
         output=the_output(names, output),
-        several=len(names) > 1,
         binary=extends if binary == "auto" else bool(binary),
     )
 
@@ -111,9 +109,9 @@ def the_input(inputs: list[dict[str, Any]], dim: int | None, dtype: DTypeLike) -
 
 
 def the_output(outputs: list[str], chosen: str | None) -> str | None:
-    """The name of the output to read, or None where the server names none and nobody else does."""
+    """The name of the output to read, or None where there is only one, whatever its name."""
     if chosen is None and len(outputs) > 1:
         raise ValueError(f"expected output= to be one of {', '.join(outputs)}, got None")
     if chosen is not None and outputs and chosen not in outputs:
         raise ValueError(f"expected output= to be one of {', '.join(outputs)}, got {chosen!r}")
-    return chosen or (outputs[0] if outputs else None)
+    return chosen

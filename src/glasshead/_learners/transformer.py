@@ -12,6 +12,7 @@ from .._learned import LearnedTransformer
 from .._meters import Values
 from .._models import Transformer
 from .._oracles import FAR_OUT, LESS_FAR_OUT, Flat, Oracle, Straightened
+from .._plan import OVERHEAD, information_limit
 from .._relu import ReluNetwork, recover_relu
 from .._schemes import read_W
 from .frames import find_frames
@@ -53,6 +54,7 @@ def read_head(
     values = Values(plain.values, 0.0, min(1.0, oracle.reach))
     meter = find_frames(plain, values, rng, known, around=plain.values)
     oracle.stage = "reading W"
+    oracle.expect(information_limit(oracle.dim, rank) + OVERHEAD)
     found = read_W(meter, rng, rank, accuracy)
     head = found.head(plain.values, meter.key_bias, 0.0)
     model = Transformer.around(head, network.A, network.w, b=network.b, c=network.c)

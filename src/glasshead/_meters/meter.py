@@ -160,6 +160,9 @@ class Meter(ABC):
     def likely(self, noise: float) -> float:
         """How large a sum of many errors gets that is bounded by `noise`, where no adversary chooses them."""
 
+    def expect(self, scores: int) -> None:  # noqa: B027
+        """Say for progress bars that so many scores are left to read, if this meter knows what they take."""
+
     def pairs(self, A: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """A few keys for each direction in `A`, to measure it by whatever it is, and how to combine their scores."""
         return (A[:, None], np.ones((len(A), 1))) if self.axis is None else key_pairs(self.axis, A, rng)
@@ -172,13 +175,9 @@ class Meter(ABC):
 
 
 TARGET_LOGIT = 1.0
-
 COARSE_PILOTS = 2  # pilot scores per step while the order of magnitude is unknown
-
 FINE_PILOTS = 4  # pilot scores once it is known; the first columns then settle it
-
 SHORTEST_SCALE = 2.0**-200  # of the first scale tried: no head saturates at tokens that short
-
 SCALE_STEPS = 64
 
 Pilot = Callable[[float, int], Interval]

@@ -191,6 +191,9 @@ class SignMeter(Meter):
         """Whether more bits would not say more, because of the error of v and the rounding of the box."""
         return self.width <= BLUR * float(self._typical.blur[0])
 
+    def expect(self, scores: int) -> None:
+        self.oracle.expect(scores * (self.bits + 1))
+
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> SignMeter:
         """The meter with the range that suits these scores; it shrinks by `GROWTH` at most."""
         rms = float(np.sqrt(np.mean(scores**2)))

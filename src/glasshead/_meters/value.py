@@ -16,6 +16,7 @@ from scipy.special import expit
 from .._errors import MIXED_KEYS, SHORTER_KEY, WEIGHT_RANGE, Evidence, TargetMismatch
 from .._linalg import NO_FRAME, Frame
 from .._oracles import HEADROOM, Oracle
+from .._plan import OVERHEAD
 from .._types import Float
 from .meter import Errors, Meter, Scores, likely_sum, one_after_the_other, tuning
 from .reading import Interval, Values, logit, read_logits
@@ -83,6 +84,9 @@ class ValueMeter(Meter):
     @property
     def axis(self) -> np.ndarray:
         return self.values.v
+
+    def expect(self, scores: int) -> None:
+        self.oracle.expect(scores + OVERHEAD)
 
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> ValueMeter:
         """The meter with query tokens rescaled so that these scores would have had logits of rms `TARGET_LOGIT`."""

@@ -36,6 +36,7 @@ class Oracle:
     max_norm: float | None = None
     shortest: float = 0.0  # keys at least this long are answered best
     stage: str = ""  # what the learner is doing, for progress bars
+    planned: int = 0  # how many queries it will be in all, as far as is known, for the same
     looked: int = 0  # queries of a first look, before any recovery; part of what each one costs
     resent: int = 0  # of the queries, those that were sent again: an endpoint failed, or a run was resumed
     notes: tuple[str, ...] = ()  # what a first look saw, in sentences
@@ -75,6 +76,10 @@ class Oracle:
         """The longest token to send: what the box allows, and no longer than its numbers bear."""
         reach = HALF_REACH if self.roundoff == HALF else REACH
         return reach if self.max_norm is None else min(reach, self.max_norm * (1 - 2.0**-20))
+
+    def expect(self, more: int) -> None:
+        """Say for progress bars that about so many more queries are to come."""
+        self.planned = self.queries + more
 
     def rounds_tokens(self, roundoff: float) -> None:
         """Take note that the box rounds its tokens to that, which its answers need not show."""
@@ -145,7 +150,8 @@ for _name in (
     "box",
 ):
     setattr(Wrapper, _name, Forwarded(_name))
-setattr(Wrapper, "stage", Shared("stage"))  # noqa: B010
+for _name in ("stage", "planned"):
+    setattr(Wrapper, _name, Shared(_name))
 
 
 def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:

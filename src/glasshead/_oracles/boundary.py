@@ -19,14 +19,15 @@ Report = Callable[[int, int, str], None]  # of `(done, planned, what)`
 class Counted(Wrapper):
     """Counts what is asked through it, whatever the inner oracle counts: where a recovery begins.
 
-    It keeps the stage as well, which the box of a user need not know. The box runs under the rules for floating-point
-    warnings that hold where this was made; whatever it raises, and answers that are no finite numbers, are an
+    It keeps stage and plan as well, which the box of a user need not know. The box runs under the rules for warnings of
+    floating point that hold where this was made; whatever it raises, and answers that are no finite numbers, are an
     `OracleError`, also from an oracle that checks nothing itself. `largest` is the largest answer so far. What a
     learner decides must not depend on how often an endpoint failed: `queries` is what was asked, `sent` what it cost.
     """
 
     queries = 0
     stage = ""
+    planned = 0
     largest = 0.0
 
     def __init__(self, inner: Oracle):
@@ -86,10 +87,9 @@ class Budgeted(Wrapper):
 class Watched(Wrapper):
     """Reports `(done, planned, what)` after every request; what the report raises is kept as `raised`, and raised."""
 
-    def __init__(self, inner: Oracle, planned: int, report: Report):
+    def __init__(self, inner: Oracle, report: Report):
         super().__init__(inner)
         self.raised: Exception | None = None
-        self.planned = planned
         self._report = report
         self._start = inner.sent - inner.looked
 
@@ -105,7 +105,7 @@ class Watched(Wrapper):
 
 
 @contextmanager
-def guarded(box: Oracle, budget: int | None = None, planned: int = 0, report: Report | None = None) -> Iterator[Oracle]:
+def guarded(box: Oracle, budget: int | None = None, report: Report | None = None) -> Iterator[Oracle]:
     """The box as a recovery asks it, with its own count, within a budget, and with a progress report if there is one.
 
     What leaves the block is an error about the box or the budget, what the report raised, or a `NotConverged` that says
@@ -115,7 +115,7 @@ def guarded(box: Oracle, budget: int | None = None, planned: int = 0, report: Re
     if budget is not None:
         oracle = Budgeted(oracle, budget)
     if report is not None:
-        oracle = Watched(oracle, planned, report)
+        oracle = Watched(oracle, report)
     try:
         with np.errstate(all="ignore"):  # the box itself keeps the caller's rules, see `Counted`
             yield oracle
@@ -191,12 +191,15 @@ def bar(units: str = "queries") -> Iterator[Report]:
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(units),
+        TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("asking", total=None)
+        task = progress.add_task("asking", total=None, rate="")
 
         def report(done: int, planned: int, what: str) -> None:
-            progress.update(task, completed=done, total=planned, description=what)
+            speed = progress.tasks[task].speed
+            rate = "" if speed is None else f"{speed:,.0f}/s"
+            progress.update(task, completed=done, total=planned, description=what, rate=rate)
 
         yield report

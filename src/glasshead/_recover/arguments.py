@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from .._checks import JUDGE_QUERIES, QUERIES, SIGN_QUERIES
-from .._families import named, with_option
+from .._families import Family, named, with_option
 from .._models import Norm
 from .._oracles import Oracle
 from .._plan import check_budget, plan
@@ -74,8 +74,7 @@ def family_without_look(wanted: Wanted) -> str | None:
     return None if wanted.box.answers == "value" else "attention"
 
 
-def expected_queries(wanted: Wanted) -> int:
+def expected_queries(wanted: Wanted, declared: Family) -> int:
     """For the progress report. Where sizes that nobody knows yet decide, it is what one head would take."""
-    box, declared = wanted.box, named(wanted.family)
-    family = wanted.family if declared is not None and not declared.sizes else "attention"
+    box, family = wanted.box, "attention" if declared.sizes else declared.name
     return plan(box.dim, family=family, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)

@@ -79,8 +79,8 @@ def recover(
     check_arguments(wanted, budget, journal, progress)
     kept = nullcontext((wanted.box, None)) if journal is None else journalled(wanted.box, journal, settings(wanted))
     with bar() if progress is True else nullcontext(progress or None) as report, kept as (asked, file):
-        planned = expected_queries(wanted) if report is not None else 0
-        with guarded(asked, budget, planned, report) as box:
+        with guarded(asked, budget, report) as box:
+            box.expect(expected_queries(wanted, FAMILIES.get(family, FAMILIES["attention"])))
             found, warning = recover_or_say(box, wanted)
         if file is not None and file.said:
             found = replace(found, reason=f"{found.reason}; {file.said}")
@@ -143,6 +143,7 @@ def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | N
     """The box as one of a family, or why it is none; `opening` if its first queries have been asked already, `seen` is
     why it may be one."""
     declared = FAMILIES[family]
+    oracle.planned = max(oracle.planned, expected_queries(wanted, declared))
     if opening is None and declared.opens and oracle.answers == "value":
         opening = read_opening(oracle, np.random.default_rng(wanted.seed))
     method = declared.methods[declared.kind(oracle.answers, None if opening is None else opening.outputs)]

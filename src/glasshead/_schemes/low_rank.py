@@ -163,6 +163,7 @@ def read_inside(
         return Measured(whole.left, None, whole.rank, whole.bound, confidence)
     frame = meter.frame(U, rng, exact)
     meter = meter.suited(frame.vectors).tuned(frame.vectors @ Y)
+    meter.expect((len(queries) - k) * len(frame.vectors))
     block = meter.columns(queries.vectors[k:], frame.vectors)
     coordinates = np.concatenate([U.T @ Y, U.T @ frame.inverse @ block.t.T], axis=1)
     each = np.sqrt(block.t.size) * block.rounding(columns.W_norm) + np.sqrt(len(block.t)) * block.drift

@@ -15,6 +15,7 @@ from ..._errors import AccuracyUnreachable, NotConverged
 from ..._learned import LearnedBlock
 from ..._linalg import norms
 from ..._oracles import DOUBLE, Oracle
+from ..._plan import Sizes, plan_block
 from .assembly import assembled, without_noise
 from .columns import Columns, each_time, last_tokens, read_columns, read_scores, token_blocks
 from .geometry import Reference
@@ -36,6 +37,7 @@ def learn_encoder(
     found = find_at_some_size(oracle, rng, outputs)
     oracle.stage = "reading W"
     at, heads = found.references[0], found.heads
+    oracle.expect(plan_block(Sizes(oracle.dim, heads=len(heads.B))).queries - oracle.queries)
     each = each_time(found.view, heads, found.way.lost)
     columns = read_columns(oracle, at, heads, each, rank or max(found.way.ranks), rng)
     oracle.stage = "checking head by head"

@@ -16,6 +16,7 @@ import numpy as np
 from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, TargetMismatch
 from ..._linalg import Frame
 from ..._oracles import Oracle
+from ..._plan import EACH
 from ..._types import Float
 from ..meter import Meter, Scores
 from .curve import Curve
@@ -148,6 +149,9 @@ class MatchingMeter(Meter):
     def axis(self) -> Float[np.ndarray, " d"] | None:
         """None: no direction shows better than another."""
         return None
+
+    def expect(self, scores: int) -> None:
+        self.oracle.expect(scores * EACH[self.oracle.answers])
 
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> MatchingMeter:
         """The meter with probes shortened, if need be, to what suits scores like these."""

@@ -17,6 +17,7 @@ from ...._learned import LearnedBlock
 from ...._linalg import norms
 from ...._models import Attention, Block, Norm, Rotary, Turning
 from ...._oracles import DOUBLE, LongToken, Oracle, Sphere, find_long_token, find_order
+from ...._plan import Sizes, plan_block
 from .heads import Readings, read_heads, read_maps
 from .scores import KeysRead, read_all_keys, read_log_odds
 from .spaces import FEW_DIGITS
@@ -75,6 +76,7 @@ def learn_through(view: LongToken, positions: bool, outputs: int, rng: np.random
     oracle.stage = "telling heads apart"
     heads, angle = read_heads(view, rng)
     maps = read_maps(view, heads, angle, rng)
+    oracle.expect(plan_block(Sizes(oracle.dim, heads=len(heads.ranks))).queries - oracle.queries)
     oracle.stage = "reading W"
     scores = read_all_keys(view, heads, max(2, int(OFFSETS * min(heads.ranks))) * positions, rng)
     found = explained(scores)

@@ -17,7 +17,7 @@ from ...._linalg import factored_svd
 from ...._meters import HeadValues, IsolatedHead, SumOfHeads, ValueSpace, read_head_sum
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
-from ...._plan import still_needed
+from ...._plan import heads_left, still_needed
 from ..saturated import NoSigns, find_circle, read_head_values, read_without_mean
 from .meters import expected_error, find_meters
 from .projection import ProjectedHead, read_projected
@@ -108,6 +108,8 @@ def learn_with_values(
     parts = []
     for h, meter in enumerate(meters):
         box.oracle.stage = f"reading W of head {h + 1} of {len(meters)}"
+        ranks = [len(part.R) for part in parts]
+        box.oracle.expect(heads_left(box.dim, len(meters) - h, max(ranks, default=rank)))
         parts.append(read_projected(meter, rng, rank, accuracy))
         known["W"][h] = space.complement(h) @ (parts[h].U @ parts[h].R[:, :-1]) / parts[h].meter.kappa
     box.oracle.stage = "reading what lies along the others' values"

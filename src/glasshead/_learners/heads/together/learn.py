@@ -19,6 +19,7 @@ from ...._linalg import random_rotation
 from ...._meters import SumOfHeads, read_head_sum
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
+from ...._plan import heads_left
 from ...._types import Float
 from .columns import ColumnReader
 from .even import EvenPart, allowed_misfit, find_even_part, read_around, read_misfit
@@ -83,6 +84,7 @@ def learn_from_pairs(
     even.box.oracle.stage = f"solving for {len(pairs)} heads at once"
     pairs = refuse_empty(read_precise(even, pairs, length, rng))
     even.box.oracle.stage = f"reading W of {len(pairs)} heads at once"
+    even.box.oracle.expect(heads_left(even.box.dim, len(pairs), rank))
     columns = ColumnReader(even, pairs, rng, rank)
     W = columns.read_all()
     even.box.oracle.stage = "telling which way heads are turned"

@@ -221,6 +221,7 @@ def read_head_scores(
     # The zero token first, so that the span of the columns has the key bias in it.
     last = np.concatenate([np.zeros((1, d)), scale.last * frame])
     first = d + 1 if len(blocks) == 1 else min(d + 1, columns_for_span(meter, rank or meter.rank))
+    meter.oracle.expect(first * len(blocks) + (d + 1 - first) * -(-(rank or meter.rank) // meter.at_once))
     columns = read_layer_columns(meter, scale, last, blocks, first, rng)
     return scale, columns, head_scores(columns, frame, scale.last)
 
