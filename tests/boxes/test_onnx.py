@@ -308,7 +308,7 @@ WRONG = {
         ),
         {"dim": 8},
         gh.OracleError,
-        "the box raised .*is dim=8 the length of its tokens",
+        "the box raised .*is dim=8 right",
     ),
 }
 

@@ -78,7 +78,7 @@ class Asked:
         except OracleError:
             raise
         except Exception as error:
-            what = f"asked with numbers of shape {X.shape}: is dim={X.shape[2]} the length of its tokens?"
+            what = f"asked with numbers of shape {X.shape}: is dim={X.shape[2]} right, and does it take batches?"
             raise OracleError(f"the box raised {type(error).__name__}: {error} ({what})", X[0]) from error
 
     def sequences(self, batch_first: bool) -> int:
