@@ -13,6 +13,7 @@ from tests.boxes.scripted import hangs, says, serving
 
 CERTIFICATE = Path(__file__).parent / "loopback.pem"  # of nobody, for 127.0.0.1
 VECTORS = {"name": "tokens", "datatype": "FP64", "shape": [-1, -1, 4]}
+SECRET = "s3cr3t-t0ken"
 OUTPUT = {"name": "y", "datatype": "FP64", "shape": [-1]}
 
 
@@ -84,6 +85,21 @@ def test_json_of_another_protocol():
     assert "got 404 'Not Found'" in refusal(says(404, '{"detail": "Not Found"}'))
     assert 'got 200 \'{"object": "list"' in refusal(says(200, '{"object": "list", "inputs": "text"}'))
     assert "got 200 '[1, 2]'" in refusal(says(200, "[1, 2]"))
+
+
+def test_redirections_are_not_followed_with_questions():
+    """Neither is the one of metadata, which often leads from http to https; what is optional may lead anywhere."""
+    away = says(308, Location=f"https://elsewhere.example/{SECRET}")
+    said = refusal(away, token=SECRET)
+    assert "metadata of a model" in said
+    assert "got 308, a redirection to https://elsewhere.example/***; give that address" in said
+
+    def act(request):
+        (away if request.path.endswith(("/v2", "/ready", "/infer")) else model(VECTORS))(request)
+
+    said = refusal(act)
+    assert "answers to 1 sequences of 3 tokens" in said
+    assert "got 308, a redirection to https://elsewhere.example" in said
 
 
 def test_a_server_that_hangs():

@@ -79,6 +79,8 @@ class Reply:
             return 0.0
 
     def __str__(self) -> str:
+        if where := self.headers.get("location"):
+            return f"{self.status}, a redirection to {where}"
         return f"{self.status} {self.said!r}" if self.body else f"{self.status} without a body"
 
 
@@ -137,7 +139,7 @@ class Transport:
         sequences: int,
         again: Callable[[Reply], bool] = busy,
     ) -> Reply:
-        """The reply to a request that asks so many sequences, of any status but a redirection.
+        """The reply to a request that asks so many sequences, whatever its status; redirections are not followed.
 
         Where nothing came, or an answer of which `again` says that the next may be another, it is sent again.
         """
@@ -147,9 +149,9 @@ class Transport:
     def refused(self, reply: Reply, asked: str, hint: str) -> OracleError:
         """The error about a reply that is not what was asked for, in one sentence."""
         if reply.status in (401, 403):
-            hint = (
-                "give token=, or set GLASSHEAD_TOKEN" if not self._token else "see whether the token is the right one"
-            )
+            hint = "see whether the token is right" if self._token else "give token=, or set GLASSHEAD_TOKEN"
+        if "location" in reply.headers:
+            hint = "give that address"
         return OracleError(f"expected {asked}, got {reply}; {hint}")
 
     @contextmanager
@@ -180,20 +182,17 @@ class Transport:
                 self.resent += sequences
             if isinstance(outcome, Reply):
                 self._met = True
-                if 300 <= outcome.status < 400:
-                    where = outcome.headers.get("location", "nowhere")
-                    raise OracleError(f"expected an answer from {url}, got a redirection to {where}; give that address")
                 if not again(outcome):
                     return outcome
             failed += 1
-            times = f" ({failed} times in a row)" if failed > 1 else ""
-            if outcome.stays or failed >= (self.attempts if self._met else min(self.attempts, FIRST_ATTEMPTS)):
-                raise OracleError(f"expected an answer from {url}, got {outcome}{times}; {outcome.hint}")
+            got = f"{outcome} ({failed} times in a row)" if failed > 1 else f"{outcome}"
             if outcome.pause > MOST_ASKED:
-                asked = (
-                    f"which asks for a pause of {outcome.pause:.0f} s, longer than the {MOST_ASKED:.0f} s waited here"
+                got += (
+                    f", which asks for a pause of {outcome.pause:.0f} s, longer than the {MOST_ASKED:.0f} s waited here"
                 )
-                raise OracleError(f"expected an answer from {url}, got {outcome}, {asked}; {outcome.hint}")
+            most = self.attempts if self._met else min(self.attempts, FIRST_ATTEMPTS)
+            if outcome.stays or outcome.pause > MOST_ASKED or failed >= most:
+                raise OracleError(f"expected an answer from {url}, got {got}; {outcome.hint}")
             pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (failed - 1))
             sleep(max(pause * random.uniform(0.5, 1.0), outcome.pause))
 
