@@ -161,6 +161,18 @@ def test_autocast_is_named_and_stays_on():
     assert not any("autocast" in note for note in plain.notes)
 
 
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+def test_products_of_fewer_digits_are_named_where_they_are_allowed(precision):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        notes = {kind: gh.from_torch(encoder_layer(kind), 16).notes for kind in (torch.float32, torch.float64)}
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert any("may be multiplied in" in note for note in notes[torch.float32]) is (precision == "medium")
+    assert not any("may be multiplied in" in note for note in notes[torch.float64])
+
+
 def test_no_gradients_and_no_traces_are_left():
     layer = encoder_layer(batch_first=True)
     seen = []
@@ -213,7 +225,11 @@ def test_dropout_that_nothing_names_shows_in_the_first_look():
 WRONG = {
     "dim": (lambda: gh.from_torch(encoder_layer(), 8), ValueError, "got dim=8 for tokens of length 16"),
     "no dim": (lambda: gh.from_torch(encoder_layer(), 0), ValueError, "expected dim to be an integer >= 1"),
-    "dim of a stranger": (lambda: gh.from_torch(Pooled().eval(), 8), gh.OracleError, "is dim=8 the length"),
+    "dim of a stranger": (
+        lambda: gh.from_torch(Pooled().eval(), 8),
+        gh.OracleError,
+        "is dim=8 right, and does it take batches",
+    ),
     "keys of another length": (
         lambda: gh.from_torch(torch.nn.MultiheadAttention(16, 2, kdim=4).eval(), 16),
         ValueError,
