@@ -52,7 +52,7 @@ def test_a_server_without_extras_is_enough():
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("http://127.0.0.1:1/v1/models/head:predict", r"/v2/models/NAME .*got .*/v1/ is another protocol"),
+        ("http://127.0.0.1:1/v1/models/head:predict", r"/v2/models/NAME.*got .*/v1/ is another protocol"),
         ("http://127.0.0.1:1", r"expected the address of a model, http://HOST:PORT/v2/models/NAME"),
         ("http://127.0.0.1:1/v2", r"expected the address of a model"),
         ("127.0.0.1:8000/v2/models/head", "begins with http://"),
@@ -103,7 +103,13 @@ def test_redirections_are_not_followed_with_questions():
 
 
 def test_a_server_that_hangs():
-    assert "got nothing within 0.2 s (3 times in a row); give timeout= more" in refusal(hangs, timeout=0.2)
+    assert "got nothing within 0.2 s (3 times in a row); see whether the server is up" in refusal(hangs, timeout=0.2)
+
+    def act(request):
+        (hangs if request.body else model(VECTORS))(request)
+
+    said = refusal(act, timeout=0.2, attempts=2)
+    assert "got nothing within 0.2 s (2 times in a row); give timeout= more seconds, or batch= fewer" in said
 
 
 @pytest.mark.parametrize("datatype", ["INT64", "INT32", "BYTES"])
@@ -182,6 +188,12 @@ def test_the_row_of_one_token():
         X = np.ones((1, 3, 4))
         np.testing.assert_array_equal(gh.from_http(f"{server.url}/v2/models/head")(X), [[5, 6]])
         np.testing.assert_array_equal(gh.from_http(f"{server.url}/v2/models/head", place=0)(X), [[1, 2]])
+
+
+def test_https_where_the_server_speaks_http():
+    words = r"got no connection \(\[SSL.*\); see whether .* begins with http://"
+    with serving(model(VECTORS)) as server, pytest.raises(gh.OracleError, match=words):
+        gh.from_http(f"{server.url.replace('http', 'https')}/v2/models/head")
 
 
 def test_certificates_are_verified(monkeypatch):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import glasshead as gh
-from glasshead._boxes.wire import BINARY_ONLY, DATATYPES, HEADER, Tensor, packed, unpacked
+from glasshead._boxes.wire import BINARY_ONLY, DATATYPES, LENGTH_HEADER, Tensor, packed, unpacked
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)
@@ -133,7 +133,7 @@ def test_binary_data_that_do_not_add_up_are_refused():
         unpacked(body[:-1], headers, "outputs")
     with pytest.raises(gh.OracleError, match="with all tensors"):
         unpacked(body + b"\0", headers, "outputs")
-    with pytest.raises(gh.OracleError, match=HEADER):
-        unpacked(body, {HEADER.lower(): "999999"}, "outputs")
-    with pytest.raises(gh.OracleError, match=HEADER):
-        unpacked(body, {HEADER.lower(): "-3"}, "outputs")
+    with pytest.raises(gh.OracleError, match=LENGTH_HEADER):
+        unpacked(body, {LENGTH_HEADER.lower(): "999999"}, "outputs")
+    with pytest.raises(gh.OracleError, match=LENGTH_HEADER):
+        unpacked(body, {LENGTH_HEADER.lower(): "-3"}, "outputs")

@@ -14,7 +14,7 @@ from .address import checked_url
 from .transport import Reply, Transport
 from .wire import BINARY_ONLY
 
-FORM = "http://HOST:PORT/v2/models/NAME or http://HOST:PORT/v2/models/NAME/versions/VERSION"
+FORM = "http://HOST:PORT/v2/models/NAME[/versions/VERSION]"
 VECTORS = {"FP64": "float64", "FP32": "float32", "FP16": "float16", "BF16": "float32"}  # how numpy holds them
 NARROW = {"float32": "FP32", "float16": "FP16"}
 NAMELESS = "input-0"  # the input's name where the server names none

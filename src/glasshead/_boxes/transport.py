@@ -30,8 +30,9 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 30.0  # seconds; twice as long after every failu
 MOST_ASKED = 120.0  # seconds: a server that asks for a longer pause is given up for now
 CONNECT = 10.0  # seconds for a connection
 TIMEOUT = 60.0  # seconds for an answer
-SHOWN = 200  # characters of an answer that is no answer
+QUOTED = 200  # characters of an answer that is no answer
 LATER = "try again later: with journal= a run goes on where it stopped"
+ADDRESS = "see whether the server is up and the address is right"
 BUSY = 408, 425, 429, 502, 503, 504  # answers that may be others the next time
 
 
@@ -63,7 +64,7 @@ class Reply:
         if not isinstance(said, str):
             said = self.body.decode("utf-8", "replace")
         said = " ".join(said.split())
-        return said if len(said) <= SHOWN else f"{said[:SHOWN]}.."
+        return said if len(said) <= QUOTED else f"{said[:QUOTED]}.."
 
     @property
     def pause(self) -> float:
@@ -85,7 +86,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Failure:
+class NoReply:
     """A request that got no answer: why, and what to try; may it have reached the server; will it stay so?"""
 
     words: str
@@ -196,9 +197,10 @@ class Transport:
             pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (failed - 1))
             sleep(max(pause * random.uniform(0.5, 1.0), outcome.pause))
 
-    def _once(self, method: str, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Reply | Failure:
+    def _once(self, method: str, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Reply | NoReply:
         """One attempt. Nothing that the client library raises leaves here: it knows the headers."""
-        late = Failure(f"nothing within {timeout:g} s", "give timeout= more seconds, or batch= fewer sequences")
+        slow = "give timeout= more seconds, or batch= fewer sequences" if body else ADDRESS
+        late = NoReply(f"nothing within {timeout:g} s", slow)
         limits = self._errors.Timeout(timeout, connect=min(timeout, CONNECT))
         end = monotonic() + timeout  # of the whole answer: the library's own limits are for each piece of it
         try:
@@ -211,13 +213,15 @@ class Transport:
                 return Reply(response.status_code, dict(response.headers), b"".join(parts))
         except (self._errors.ConnectError, self._errors.ConnectTimeout, self._errors.ProxyError) as error:
             words = f"no connection ({error or 'nobody answers'})"
-            if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                return Failure(words, "for an authority of your own set SSL_CERT_FILE to its file", False, stays=True)
-            return Failure(words, "see whether the server is up and the address is right", reached=False)
+            if "CERTIFICATE_VERIFY_FAILED" in words:
+                return NoReply(words, "for an authority of your own set SSL_CERT_FILE to its file", False, stays=True)
+            if "SSL" in words:
+                return NoReply(words, "see whether the address begins with http:// instead", False, stays=True)
+            return NoReply(words, ADDRESS, reached=False)
         except self._errors.TimeoutException:
             return late
         except self._errors.RequestError as error:
-            return Failure(f"a broken connection ({error or type(error).__name__})", "see what the server's log says")
+            return NoReply(f"a broken connection ({error or type(error).__name__})", "see what the server's log says")
 
     def __repr__(self) -> str:
         return f"Transport(timeout={self.timeout:g}, resent={self.resent})"

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._errors import OracleError
 
-HEADER = "Inference-Header-Content-Length"
+LENGTH_HEADER = "Inference-Header-Content-Length"
 BF16 = "BF16"  # of which numpy knows nothing: the upper half of a float32
 DATATYPES = {
     "FP64": np.dtype("<f8"),
@@ -60,7 +60,7 @@ def packed(
     head = json.dumps({**message, key: entries}, allow_nan=False).encode()
     if not binary:
         return head, {"Content-Type": "application/json"}
-    return b"".join([head, *data]), {"Content-Type": "application/octet-stream", HEADER: str(len(head))}
+    return b"".join([head, *data]), {"Content-Type": "application/octet-stream", LENGTH_HEADER: str(len(head))}
 
 
 def unpacked(body: bytes, headers: Mapping[str, str], key: str) -> tuple[dict[str, Any], list[Tensor]]:
@@ -68,9 +68,11 @@ def unpacked(body: bytes, headers: Mapping[str, str], key: str) -> tuple[dict[st
 
     Whatever is not as the protocol has it, and a number that is none, is an `OracleError` that says so.
     """
-    length = headers.get(HEADER.lower(), "")
+    length = headers.get(LENGTH_HEADER.lower(), "")
     if length and not (length.isdigit() and int(length) <= len(body)):
-        raise OracleError(f"expected {HEADER} to be a number up to {len(body)}, the size of the body, got {length!r}")
+        raise OracleError(
+            f"expected {LENGTH_HEADER} to be a number up to {len(body)}, the size of the body, got {length!r}"
+        )
     end = int(length) if length else len(body)
     try:
         message = json.loads(body[:end])
