@@ -124,8 +124,12 @@ def test_token_ids_are_no_vectors(datatype):
     [
         ([VECTORS, VECTORS | {"name": "mask"}], {}, "expected one input, got tokens FP64 [-1, -1, 4], mask FP64"),
         ([VECTORS | {"shape": [-1, 4]}], {}, "expected an input of shape [-1, -1, d]"),
-        ([VECTORS | {"shape": [-1, 16, 4]}], {}, "any number of tokens, got tokens FP64 [-1, 16, 4]"),
+        ([VECTORS | {"shape": [-1, 16, 4]}], {}, "sequences of any length, got tokens FP64 [-1, 16, 4]"),
         ([VECTORS | {"shape": None}], {}, "expected an input of shape [-1, -1, d]"),
+        ([VECTORS | {"shape": [-1, -1, "4"]}], {}, "expected an input of shape [-1, -1, d]"),
+        ([VECTORS | {"shape": [-1, -1, 0]}], {}, "expected an input of shape [-1, -1, d]"),
+        ([VECTORS | {"datatype": ["FP64"]}], {}, "expected an input of vectors"),
+        ([VECTORS], {"dim": 0}, "expected dim=4, as the server says"),
         ([VECTORS], {"dim": 5}, "expected dim=4, as the server says"),
         ([VECTORS | {"shape": [-1, -1, -1]}], {}, "expected dim=, since the server does not say it"),
         ([], {}, "expected dim=, since the server does not say what the model's input is"),

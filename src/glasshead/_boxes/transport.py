@@ -33,6 +33,7 @@ TIMEOUT = 60.0  # seconds for an answer
 QUOTED = 200  # characters of an answer that is no answer
 LATER = "try again later: with journal= a run goes on where it stopped"
 ADDRESS = "see whether the server is up and the address is right"
+JITTER = random.SystemRandom()  # not the generator that a user may have seeded
 BUSY = 408, 425, 429, 502, 503, 504  # answers that may be others the next time
 
 
@@ -51,7 +52,7 @@ class Reply:
         """The body as JSON, or None where it is none."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     @property
@@ -195,7 +196,7 @@ class Transport:
             if outcome.stays or outcome.pause > MOST_ASKED or failed >= most:
                 raise OracleError(f"expected an answer from {url}, got {got}; {outcome.hint}")
             pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (failed - 1))
-            sleep(max(pause * random.uniform(0.5, 1.0), outcome.pause))
+            sleep(max(pause * JITTER.uniform(0.5, 1.0), outcome.pause))
 
     def _once(self, method: str, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Reply | NoReply:
         """One attempt. Nothing that the client library raises leaves here: it knows the headers."""
