@@ -1,9 +1,12 @@
 """Starts and stops the tests' own server of the Open Inference Protocol, `tests/boxes/v2_server.py`."""
 
 import json
+import random
 import subprocess
 import sys
+import threading
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +49,28 @@ class Served:
         """Serve with these options on top of those of the command line, and count from 0."""
         request = urllib.request.Request(f"{self.address}/options", json.dumps(options).encode())
         urllib.request.urlopen(request, timeout=10).close()
+
+    @contextmanager
+    def killed_now_and_then(self, seed, least, most):
+        """Kills the server after a random time between `least` and `most` seconds and starts it, again and again.
+
+        Gives the list of these times, which grows.
+        """
+        rng, over, kills = random.Random(seed), threading.Event(), []
+
+        def go_on():
+            while not over.wait(seconds := rng.uniform(least, most)):
+                kills.append(seconds)
+                self.kill()
+                self.start()
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        try:
+            yield kills
+        finally:
+            over.set()
+            thread.join()
 
     def __enter__(self):
         return self

@@ -1,7 +1,5 @@
 """`gh.from_http` against a real server of the Open Inference Protocol that does to clients what servers do."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -191,7 +189,9 @@ def test_a_server_that_wants_a_token(server, monkeypatch):
     server.change(token=SECRET)
     with pytest.raises(gh.OracleError, match=r"got 401 'who is None\?'; give token=, or set GLASSHEAD_TOKEN"):
         gh.from_http(server.url)
-    with pytest.raises(gh.OracleError, match=r"got 401 'who is Bearer \*\*\*\?'; see whether the token") as error:
+    with pytest.raises(
+        gh.OracleError, match=r"got 401 'who is Bearer \*\*\*\?'; see whether the token is right"
+    ) as error:
         gh.from_http(server.url, token="mistaken")
     assert "mistaken" not in str(error.value)
     monkeypatch.setenv("GLASSHEAD_TOKEN", SECRET)
@@ -221,16 +221,21 @@ def test_a_fifth_of_all_requests_goes_wrong(server, kinds):
         assert found.queries == stats["received"]
 
 
-def test_a_server_that_is_killed_and_started_again(process):
-    killed = []
-
-    def watch(done, planned, what):
-        if done >= 40 and not killed:
-            killed.append(threading.Timer(0.02, lambda: (process.kill(), process.start())))
-            killed[0].start()
-
-    process.change(sleep=0.005)
-    found = gh.recover(gh.from_http(process.url), progress=watch)
-    killed[0].join()
+def test_a_server_that_is_killed_and_started_again_and_again(tmp_path):
+    gh.save(HEAD, tmp_path / "head.safetensors")
+    with Served(tmp_path / "head.safetensors", "--sleep", 0.005) as server:
+        oracle = gh.from_http(server.url)
+        with server.killed_now_and_then(seed=1, least=0.05, most=0.3) as kills:
+            found = gh.recover(oracle)
+    assert kills
     assert same(found)
-    assert process.stats()["received"] < found.queries  # what the first of the two was asked is not in it
+    assert found.queries == LOCAL.queries + oracle.looked + oracle.resent
+
+
+@pytest.mark.parametrize("status", [503, 400, 404])
+def test_a_model_that_is_loaded_again_in_the_middle(server, status):
+    oracle = gh.from_http(server.url)
+    server.change(not_ready=0.2, not_ready_status=status)
+    X = RNG.standard_normal((3, 2, DIM))
+    np.testing.assert_array_equal(oracle(X), alone(X))
+    assert oracle.resent == server.stats()["received"] - 3 > 0

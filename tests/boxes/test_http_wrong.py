@@ -13,6 +13,7 @@ from tests.boxes.scripted import hangs, says, serving
 
 CERTIFICATE = Path(__file__).parent / "loopback.pem"  # of nobody, for 127.0.0.1
 VECTORS = {"name": "tokens", "datatype": "FP64", "shape": [-1, -1, 4]}
+SECRET = "s3cr3t-t0ken"
 OUTPUT = {"name": "y", "datatype": "FP64", "shape": [-1]}
 
 
@@ -51,7 +52,7 @@ def test_a_server_without_extras_is_enough():
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("http://127.0.0.1:1/v1/models/head:predict", r"/v2/models/NAME .*got .*/v1/ is another protocol"),
+        ("http://127.0.0.1:1/v1/models/head:predict", r"/v2/models/NAME.*got .*/v1/ is another protocol"),
         ("http://127.0.0.1:1", r"expected the address of a model, http://HOST:PORT/v2/models/NAME"),
         ("http://127.0.0.1:1/v2", r"expected the address of a model"),
         ("127.0.0.1:8000/v2/models/head", "begins with http://"),
@@ -86,8 +87,29 @@ def test_json_of_another_protocol():
     assert "got 200 '[1, 2]'" in refusal(says(200, "[1, 2]"))
 
 
+def test_redirections_are_not_followed_with_questions():
+    """Neither is the one of metadata, which often leads from http to https; what is optional may lead anywhere."""
+    away = says(308, Location=f"https://elsewhere.example/{SECRET}")
+    said = refusal(away, token=SECRET)
+    assert "metadata of a model" in said
+    assert "got 308, a redirection to https://elsewhere.example/***; give that address" in said
+
+    def act(request):
+        (away if request.path.endswith(("/v2", "/ready", "/infer")) else model(VECTORS))(request)
+
+    said = refusal(act)
+    assert "answers to 1 sequences of 3 tokens" in said
+    assert "got 308, a redirection to https://elsewhere.example" in said
+
+
 def test_a_server_that_hangs():
-    assert "got nothing within 0.2 s (3 times in a row); give timeout= more" in refusal(hangs, timeout=0.2)
+    assert "got nothing within 0.2 s (3 times in a row); see whether the server is up" in refusal(hangs, timeout=0.2)
+
+    def act(request):
+        (hangs if request.body else model(VECTORS))(request)
+
+    said = refusal(act, timeout=0.2, attempts=2)
+    assert "got nothing within 0.2 s (2 times in a row); give timeout= more seconds, or batch= fewer" in said
 
 
 @pytest.mark.parametrize("datatype", ["INT64", "INT32", "BYTES"])
@@ -102,8 +124,12 @@ def test_token_ids_are_no_vectors(datatype):
     [
         ([VECTORS, VECTORS | {"name": "mask"}], {}, "expected one input, got tokens FP64 [-1, -1, 4], mask FP64"),
         ([VECTORS | {"shape": [-1, 4]}], {}, "expected an input of shape [-1, -1, d]"),
-        ([VECTORS | {"shape": [-1, 16, 4]}], {}, "any number of tokens, got tokens FP64 [-1, 16, 4]"),
+        ([VECTORS | {"shape": [-1, 16, 4]}], {}, "sequences of any length, got tokens FP64 [-1, 16, 4]"),
         ([VECTORS | {"shape": None}], {}, "expected an input of shape [-1, -1, d]"),
+        ([VECTORS | {"shape": [-1, -1, "4"]}], {}, "expected an input of shape [-1, -1, d]"),
+        ([VECTORS | {"shape": [-1, -1, 0]}], {}, "expected an input of shape [-1, -1, d]"),
+        ([VECTORS | {"datatype": ["FP64"]}], {}, "expected an input of vectors"),
+        ([VECTORS], {"dim": 0}, "expected dim=4, as the server says"),
         ([VECTORS], {"dim": 5}, "expected dim=4, as the server says"),
         ([VECTORS | {"shape": [-1, -1, -1]}], {}, "expected dim=, since the server does not say it"),
         ([], {}, "expected dim=, since the server does not say what the model's input is"),
@@ -166,6 +192,12 @@ def test_the_row_of_one_token():
         X = np.ones((1, 3, 4))
         np.testing.assert_array_equal(gh.from_http(f"{server.url}/v2/models/head")(X), [[5, 6]])
         np.testing.assert_array_equal(gh.from_http(f"{server.url}/v2/models/head", place=0)(X), [[1, 2]])
+
+
+def test_https_where_the_server_speaks_http():
+    words = r"got no connection \(\[SSL.*\); see whether .* begins with http://"
+    with serving(model(VECTORS)) as server, pytest.raises(gh.OracleError, match=words):
+        gh.from_http(f"{server.url.replace('http', 'https')}/v2/models/head")
 
 
 def test_certificates_are_verified(monkeypatch):

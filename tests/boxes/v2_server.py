@@ -58,6 +58,10 @@ class State:
             happens = self.random.random() < self.options.faults
             return self.random.choice(self.options.kinds) if happens else None
 
+    @property
+    def ready(self):
+        return time.monotonic() - self.start >= self.options.not_ready
+
     def answers(self, X):
         time.sleep(self.options.sleep * len(X))
         Y = self.model(X) if self.options.whole else np.array([self.model(np.array(x)) for x in X])
@@ -92,8 +96,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         state, options = self.server.state, self.server.state.options
-        model = f"/v2/models/{options.name}"
-        ready = time.monotonic() - state.start >= options.not_ready
+        model, ready = f"/v2/models/{options.name}", state.ready
         if not self.allowed():
             return
         if self.path == "/stats":
@@ -143,6 +146,8 @@ class Handler(BaseHTTPRequestHandler):
         state.count(received=len(X))
         with state.lock:
             state.stats["largest"] = max(state.stats["largest"], len(X))
+        if not state.ready:
+            return self.reply(options.not_ready_status, {"error": f"Model {options.name} is not ready"})
         if fault == "busy":
             return self.reply(503, {"error": "busy"}, Retry_After=formatdate(usegmt=True))
         if fault == "limit":

@@ -9,7 +9,7 @@ from uuid import uuid4
 import numpy as np
 
 from .._errors import OracleError
-from .._oracles import Oracle
+from .._oracles import ROUNDOFF, Oracle
 from .._validate import whole
 from .base import opened
 from .metadata import VECTORS, Described, described, parts_of
@@ -18,7 +18,6 @@ from .wire import BF16, Tensor, packed, unpacked
 
 BATCH = 1024  # sequences in a request, unless the server wants fewer
 GROW_AFTER = 32  # requests in a row that fit, until twice as many sequences are tried again; after a vain try, twice 32
-BFLOAT16 = 2.0**-8  # the roundoff of tokens that are sent as such
 TOO_LARGE = re.compile(
     r"batch.?size must be|too large|max(imum)? (allowed )?(request|batch|body|payload|message)|exceed"
 )
@@ -66,7 +65,7 @@ def from_http(
     box = Endpoint(transport, f"{model}/infer", about, batch, place)
     oracle = opened(box, about.dim, answers=answers, notes=notes, **promise)
     if about.datatype == BF16:
-        oracle.rounds_tokens(BFLOAT16)
+        oracle.rounds_tokens(ROUNDOFF["bfloat16"])
     return oracle
 
 
@@ -91,7 +90,7 @@ class Endpoint:
             part = X[start : start + self._size]
             with self._transport.token_hidden():
                 reply, asked = self._send(part)
-                if too_large(reply) and len(part) > 1:
+                if wants_fewer(reply) and len(part) > 1:
                     self._shrink(len(part))
                     continue
                 parts.append(self._read(reply, asked, part))
@@ -147,7 +146,7 @@ class Endpoint:
         return f"Endpoint({self._url!r}, {self._about.datatype}, batch={self.batch})"
 
 
-def too_large(reply: Reply) -> bool:
+def wants_fewer(reply: Reply) -> bool:
     """Does the server want fewer sequences in a request? Triton says so with 400 and words."""
     return reply.status == 413 or (reply.status in (400, 500) and TOO_LARGE.search(reply.said.lower()) is not None)
 

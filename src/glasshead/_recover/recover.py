@@ -163,6 +163,7 @@ def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | N
         learned: Learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
         learned, check = checked_by(method, oracle, learned, rng)
     except BudgetExceeded as error:
+        error.family = family
         if isinstance(unchecked := error.known.get("unchecked"), Learned):
             error.known["unchecked"] = hand_back(unchecked, None)
         elif method.estimate:
