@@ -179,6 +179,39 @@ def test_usual_inputs_are_filled(file):
     assert [note.rpartition(" ")[2] for note in filled] == ["ones", "zeros", "places"]
 
 
+def decoder_file(path, merged):
+    """As decoders are exported: ids, a table of their vectors, and keys of earlier tokens, which are put in front."""
+    half = [("past_key_values.0.key", TensorProto.FLOAT, ["B", 2, "P", 4])]
+    ids = [("input_ids", TensorProto.INT64, ["B", "N"])]
+    switch = [("use_cache_branch", TensorProto.BOOL, [1])] if merged else []
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["tokens"]),
+        helper.make_node("Reshape", ["tokens", "split"], ["heads"]),
+        helper.make_node("Transpose", ["heads"], ["keys"], perm=[0, 2, 1, 3]),
+        helper.make_node("Concat", ["past_key_values.0.key", "keys"], ["all"], axis=2),
+        helper.make_node("ReduceSum", ["all", "axes"], ["sum"], keepdims=0),
+        *([helper.make_node("Cast", ["use_cache_branch"], ["used"], to=TensorProto.FLOAT)] if merged else []),
+        helper.make_node("Add", ["sum", "used"], ["out"]) if merged else helper.make_node("Identity", ["sum"], ["out"]),
+        helper.make_node("Reshape", ["out", "joined"], ["y"]),
+    ]
+    table = np.arange(80, dtype=np.float32).reshape(10, 8)
+    tensors = [
+        ("table", table),
+        ("split", np.array([0, 0, 2, 4])),
+        ("axes", np.array([2])),
+        ("joined", np.array([0, 8])),
+    ]
+    return saved(path, nodes, ids + half + switch, [("y", TensorProto.FLOAT, ["B", 8])], tensors)
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_a_decoder_is_asked_without_earlier_tokens(file, merged):
+    decoder_file(file, merged)
+    with pytest.raises(ValueError, match=r"takes token ids, 'input_ids'.*: cut='tokens' asks what is behind"):
+        gh.from_onnx(file)
+    np.testing.assert_allclose(gh.from_onnx(file, cut="tokens")(X), X.sum(axis=1), atol=1e-5)
+
+
 def ids_file(path):
     torch.manual_seed(0)
     module = Encoder(ids=True)

@@ -1,6 +1,7 @@
 """Torch modules and callables on tensors as oracles: they are asked as they want to be, and what stands in the way is
 named."""
 
+import doctest
 import sys
 
 import numpy as np
@@ -50,6 +51,11 @@ def test_a_head_in_torch_is_recovered_like_the_same_head_in_numpy():
     assert here.family == there.family == "attention"
     assert np.abs(there.model.W - here.model.W).max() < 1e-12
     assert np.abs(there.model.v - here.model.v).max() < 1e-12
+
+
+def test_the_example_runs():
+    examples = doctest.DocTestFinder().find(gh.from_torch, globs={"gh": gh, "torch": torch})
+    assert doctest.DocTestRunner().run(examples[0]) == (0, 3)
 
 
 @pytest.mark.parametrize("batch_first", [True, False])

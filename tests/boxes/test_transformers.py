@@ -1,6 +1,7 @@
 """Models of Hugging Face, made from configurations with random weights, and their layers: asked as they answer
 themselves, and what stands in front of the heads is said."""
 
+import doctest
 import logging
 import sys
 
@@ -44,6 +45,11 @@ def answers(call):
     with torch.no_grad():
         found = call()
     return (found[0] if isinstance(found, tuple) else found)[:, -1].numpy()
+
+
+def test_the_example_runs():
+    examples = doctest.DocTestFinder().find(gh.from_transformers, globs={"gh": gh, "transformers": transformers})
+    assert doctest.DocTestRunner().run(examples[0]) == (0, 3)
 
 
 WHOLE = [

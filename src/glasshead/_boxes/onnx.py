@@ -21,8 +21,9 @@ IDS = {"tensor(int64)": "int64", "tensor(int32)": "int32"}
 
 QUIET = 3  # of onnxruntime's levels: errors only
 
-# What other inputs are given, by the names that the usual exporters have for them. Ids remain needed in a file that was
-# cut behind its embedding where it looks at their shape; 1 is no padding in the usual vocabularies.
+# What other inputs with the axes (batch, tokens) are given, by the names that the usual exporters have for them. Ids
+# remain an input where a file was cut behind its embedding and looks at their shape; 1 is no padding in most
+# vocabularies.
 USUAL: dict[str, Callable[[tuple[int, ...]], np.ndarray]] = {
     "attention_mask": np.ones,
     "token_type_ids": np.zeros,
@@ -30,6 +31,8 @@ USUAL: dict[str, Callable[[tuple[int, ...]], np.ndarray]] = {
     "input_ids": np.ones,
 }
 FILLED = {"position_ids": "the places", "token_type_ids": "zeros"}
+PAST = "past_key_values."  # keys and values of earlier tokens, (batch, heads, tokens, width): there are none
+MERGED = "use_cache_branch"  # of files with two graphs, with and without earlier tokens
 
 
 @no_type_check
@@ -112,8 +115,8 @@ def chosen_input(session: Any, name: str | None, file: Path) -> Any:
     if len(fitting) > 1:
         raise ValueError(f"expected input= to say which of several takes the tokens: {listed(fitting)}")
     what = f"an input of numbers {(*FORMATS.values(),)} with the axes (batch, tokens, d)"
-    if all(one.type in IDS for one in there):
-        raise ValueError(f"expected {what}; the file takes token ids, {listed(there)}: {advice(file)}")
+    if ids := [one for one in there if one.type in IDS and name in (None, one.name)]:
+        raise ValueError(f"expected {what}; the file takes token ids, {listed(ids)}: {advice(file)}")
     raise ValueError(f"expected {what}, got {listed(there)}")
 
 
@@ -158,6 +161,16 @@ def fixed_axis(box: OnnxBox, batch_first: bool | None) -> int | None:
     raise ValueError(f"expected an input with a free axis of tokens; {words}; export it with that axis dynamic")
 
 
+def filling(one: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """What an input beside the tokens is given for a batch of this shape, or None for one that is not known."""
+    numbers = FORMATS.get(one.type) or IDS.get(one.type) or bool
+    if one.name in USUAL and len(one.shape) == 2:
+        return np.ascontiguousarray(USUAL[one.name](shape), dtype=numbers)
+    if one.name.startswith(PAST) and len(one.shape) == 4 and isinstance(one.shape[1], int):
+        return np.zeros((shape[0], one.shape[1], 0, one.shape[3]), dtype=numbers)
+    return np.zeros(1, dtype=bool) if one.name == MERGED else None
+
+
 class OnnxBox:
     """A session of onnxruntime as a box on arrays."""
 
@@ -167,16 +180,14 @@ class OnnxBox:
         self.others = [one for one in session.get_inputs() if one.name != tokens.name]
         self.several = [one.name for one in session.get_outputs()]
         self.layout, self.fixed = Layout(), None
-        if strange := [one for one in self.others if one.name not in USUAL or len(one.shape) != 2]:
+        if strange := [one for one in self.others if filling(one, (1, 1)) is None]:
             words = f"{listed(strange)}, of which nothing is known: make it a constant of the file"
             raise ValueError(f"expected {self.input!r}, and {list(USUAL)} at most, as inputs; got {words}")
 
     def raw(self, X: np.ndarray) -> np.ndarray:
         """What the session answers to an array as it stands."""
         feeds = {self.input: np.ascontiguousarray(X, dtype=self.dtype)}
-        for one in self.others:
-            numbers = FORMATS.get(one.type) or IDS.get(one.type) or bool
-            feeds[one.name] = np.ascontiguousarray(USUAL[one.name](X.shape[:2]), dtype=numbers)
+        feeds |= {one.name: filling(one, X.shape[:2]) for one in self.others}
         return np.asarray(self.session.run([self.output], feeds)[0])
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
@@ -192,6 +203,8 @@ class OnnxBox:
     def notes(self) -> list[str]:
         said = [] if self.dtype == "float64" else [f"it is asked in {self.dtype}"]
         said += [f"its output {self.output!r} is read, one of {self.several}"] * (len(self.several) > 1)
-        said += [f"{one.name!r} is filled with {FILLED.get(one.name, 'ones')}" for one in self.others]
+        said += [
+            f"{one.name!r} is filled with {FILLED.get(one.name, 'ones')}" for one in self.others if one.name in USUAL
+        ]
         said += [f"it takes batches of {self.fixed} only"] * (self.fixed is not None)
         return said + self.layout.notes

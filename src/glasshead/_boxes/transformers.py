@@ -31,10 +31,10 @@ def from_transformers(
 ) -> Oracle:
     """A Hugging Face model as an oracle, or one of its layers cut out.
 
-    >>> model = transformers.BertModel(config).double().eval()
-    >>> oracle = gh.from_transformers(model, layer=0)
-    >>> oracle.dim == config.hidden_size
-    True
+    >>> config = transformers.BertConfig(hidden_size=16, num_attention_heads=2, intermediate_size=32)
+    >>> oracle = gh.from_transformers(transformers.BertModel(config).double().eval(), layer=3)
+    >>> oracle.dim, oracle.notes[0]
+    (16, 'layer 3 of 12, a BertLayer, is asked alone')
 
     The model is asked through `inputs_embeds`, vectors in place of token ids, and answers for the last of them: with
     `output="hidden"` its last hidden state, with `output="logits"` what its head makes of it. With `layer` the tokens
