@@ -190,7 +190,7 @@ def test_a_server_that_wants_a_token(server, monkeypatch):
     with pytest.raises(gh.OracleError, match=r"got 401 'who is None\?'; give token=, or set GLASSHEAD_TOKEN"):
         gh.from_http(server.url)
     with pytest.raises(
-        gh.OracleError, match=r"got 401 'who is Bearer \*\*\*\?'; see whether the token is right"
+        gh.OracleError, match=r"got 401 'who is Bearer \*\*\*\?'; see whether the token is the right one"
     ) as error:
         gh.from_http(server.url, token="mistaken")
     assert "mistaken" not in str(error.value)

@@ -224,7 +224,7 @@ def test_who_refuses_hears_about_tokens():
         assert "GLASSHEAD_TOKEN" in str(transport.refused(reply, "answers", "?"))
         transport.close()
         transport, reply = asked(server, token="wrong")
-        assert "token is right" in str(transport.refused(reply, "answers", "?"))
+        assert "token is the right one" in str(transport.refused(reply, "answers", "?"))
         transport.close()
 
 

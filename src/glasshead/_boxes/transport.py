@@ -151,7 +151,7 @@ class Transport:
     def refused(self, reply: Reply, asked: str, hint: str) -> OracleError:
         """The error about a reply that is not what was asked for, in one sentence."""
         if reply.status in (401, 403):
-            hint = "see whether the token is right" if self._token else "give token=, or set GLASSHEAD_TOKEN"
+            hint = "see whether the token is the right one" if self._token else "give token=, or set GLASSHEAD_TOKEN"
         if "location" in reply.headers:
             hint = "give that address"
         return OracleError(f"expected {asked}, got {reply}; {hint}")
