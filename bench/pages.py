@@ -16,6 +16,7 @@ from . import (
     transformer_page,
     tree,
     trust_page,
+    your_model_page,
 )
 from .fresh import ROOT
 from .sensing import table
@@ -32,6 +33,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "blocks.md": encoder_page.page,
     "decoders.md": decoder_page.page,
     "hugging-face.md": adapters_page.page,
+    "your-model.md": your_model_page.page,
     "how-it-is-built.md": tree.page,
 }
 
