@@ -15,6 +15,7 @@ from . import (
     transformer_page,
     tree,
     trust_page,
+    your_model_page,
 )
 from .fresh import ROOT
 from .sensing import table
@@ -30,6 +31,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "trust.md": trust_page.page,
     "blocks.md": encoder_page.page,
     "decoders.md": decoder_page.page,
+    "your-model.md": your_model_page.page,
     "how-it-is-built.md": tree.page,
 }
 

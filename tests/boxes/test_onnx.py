@@ -123,11 +123,22 @@ def test_the_first_output_is_read_unless_another_is_named(file):
     assert np.array_equal(signs(X), HEAD(X) > 0)
 
 
+def test_some_of_the_numbers_of_an_answer(file):
+    node = helper.make_node("Gather", ["x", "last"], ["y"], axis=1)
+    passed_on(file, ["B", "N", 8], "float64", node, [("last", np.array(-1))], axes=2)
+    for output in (2, slice(1, 4)):
+        assert np.array_equal(gh.from_onnx(file, output=output)(X), X[:, -1, output])
+    with pytest.raises(gh.OracleError, match="choose among the 8 numbers of an answer, got 8"):
+        gh.from_onnx(file, output=8)
+
+
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_batch_of_fixed_size_is_filled_up(file, size):
     oracle = gh.from_onnx(head_file(file, axes=(size, "N"), rows=size))
     assert f"it takes batches of {size} only" in oracle.notes
+    before = oracle.queries
     np.testing.assert_allclose(oracle(X), HEAD(X), atol=1e-14)
+    assert oracle.queries - before == -(-len(X) // size) * size  # the copies that fill it up are sent, too
 
 
 def test_a_batch_of_one_in_the_second_axis(file):
@@ -254,9 +265,10 @@ def no_embedding(path):
     return saved(path, nodes, [("ids", TensorProto.INT64, ["B", "N"])], [("y", TensorProto.FLOAT, ["B", "N"])])
 
 
-def passed_on(path, shape, kind="float32", node=None, tensors=()):
+def passed_on(path, shape, kind="float32", node=None, tensors=(), axes=None):
     node = node or helper.make_node("Identity", ["x"], ["y"])
-    return saved(path, [node], [("x", KINDS[kind], shape)], [("y", KINDS[kind], [None] * len(shape))], tensors)
+    answered = [("y", KINDS[kind], [None] * (axes or len(shape)))]
+    return saved(path, [node], [("x", KINDS[kind], shape)], answered, tensors)
 
 
 def two_inputs(path):
@@ -284,6 +296,13 @@ WRONG = {
     ),
     "output": (head_file, {"output": "z"}, ValueError, "one of the file's, 'y' .*, 'hidden' .*got 'z'"),
     "output of a cut": (lambda p: ids_file(p)[1], {"cut": "/Add_output_0", "output": "z"}, ValueError, "got 'z'"),
+    "an operation": (
+        lambda p: passed_on(p, ["B", "N", 8], "float64", helper.make_node("Erf", ["x"], ["y"])),
+        {},
+        ValueError,
+        "it has no float64 for some operations",
+    ),
+    "kind of output": (head_file, {"output": 1.5}, TypeError, "expected output to be an integer"),
     "input and cut": (head_file, {"input": "x", "cut": "mean"}, ValueError, "expected input= or cut="),
     "dim": (head_file, {"dim": 4}, ValueError, "expected dim=8, which the file says of 'x', got dim=4"),
     "place": (head_file, {"place": 2}, ValueError, "expected place"),

@@ -15,11 +15,13 @@ from .._validate import positive, whole
 from .base import needs, opened
 from .graph import cut_at, embeddings
 from .layout import Layout, checked_order, checked_place, find_layout, find_reading, parts
+from .tensors import Chosen, checked_output, picked
 
 FORMATS = {"tensor(double)": "float64", "tensor(float)": "float32", "tensor(float16)": "float16"}
 IDS = {"tensor(int64)": "int64", "tensor(int32)": "int32"}
 
 QUIET = 3  # of onnxruntime's levels: errors only
+LACKING = "NOT_IMPLEMENTED"  # what it says of operations that it does not have for a format
 
 # What other inputs with the axes (batch, tokens) are given, by the names that the usual exporters have for them. Ids
 # remain an input where a file was cut behind its embedding and looks at their shape; 1 is no padding in most
@@ -39,7 +41,7 @@ MERGED = "use_cache_branch"  # of files with two graphs, with and without earlie
 def from_onnx(
     path: str | PathLike[str],
     input: str | None = None,
-    output: str | None = None,
+    output: str | int | slice | None = None,
     cut: str | None = None,
     *,
     dim: int | None = None,
@@ -54,8 +56,9 @@ def from_onnx(
     >>> oracle = gh.from_onnx("head.onnx")
     >>> found = gh.recover(oracle)
 
-    Its `input` is the one that takes numbers of shape `(batch, tokens, d)`, or `(tokens, batch, d)`, and `output` the
-    first; where there are others, name them. Their format and `d` are read from the file, `dim` says d where the file
+    Its `input` is the one that takes numbers of shape `(batch, tokens, d)`, or `(tokens, batch, d)`, and its output the
+    first; where there are others, name them. `output` may also be an integer or a slice among the numbers of an answer.
+    The format and `d` are read from the file, `dim` says d where the file
     does not. Attention masks are filled with ones, token types with zeros, position ids with the places. `cut` names an
     inner tensor to be the input instead, which a file that takes token ids needs: the error names the one behind its
     embedding. A batch of fixed size is filled up with copies; sequences of a fixed length cannot be asked.
@@ -69,8 +72,11 @@ def from_onnx(
         raise FileNotFoundError(f"expected an ONNX file, there is none at {str(path)!r}")
     if cut is not None and input not in (None, cut):
         raise ValueError(f"expected input= or cut=, the tensor that takes its place, got {input!r} and {cut!r}")
-    session = session_of(file, cut, output)
-    box = OnnxBox(session, chosen_input(session, input if cut is None else cut, file), chosen_output(session, output))
+    checked_output(output)
+    named = output if isinstance(output, str) else None
+    session = session_of(file, cut, named)
+    tokens, answered = chosen_input(session, input if cut is None else cut, file), chosen_output(session, named)
+    box = OnnxBox(session, tokens, answered, output)
     dim = checked_dim(box.shape[2], dim, box.input)
     longest = 1.0 if max_norm is None else min(1.0, positive(max_norm, "max_norm"))
     axis = fixed_axis(box, batch_first)
@@ -95,6 +101,7 @@ def session_of(file: Path, cut: str | None, output: str | None) -> Any:
         raise
     except Exception as error:  # those of onnxruntime and protobuf have no base of their own
         why = f"{type(error).__name__}: {str(error).strip()}"
+        why += "; it has no float64 for some operations, which an export in float32 does not need" * (LACKING in why)
         raise ValueError(f"expected an ONNX file that onnxruntime can run, got {str(file)!r} ({why})") from error
 
 
@@ -174,12 +181,12 @@ def filling(one: Any, shape: tuple[int, ...]) -> np.ndarray | None:
 class OnnxBox:
     """A session of onnxruntime as a box on arrays."""
 
-    def __init__(self, session: Any, tokens: Any, output: Any):
-        self.session, self.input, self.output = session, tokens.name, output.name
+    def __init__(self, session: Any, tokens: Any, answered: Any, output: Chosen):
+        self.session, self.input, self.output, self.among = session, tokens.name, answered.name, output
         self.dtype, self.shape = FORMATS[tokens.type], list(tokens.shape)
         self.others = [one for one in session.get_inputs() if one.name != tokens.name]
         self.several = [one.name for one in session.get_outputs()]
-        self.layout, self.fixed = Layout(), None
+        self.layout, self.fixed, self.resent = Layout(), None, 0
         if strange := [one for one in self.others if filling(one, (1, 1)) is None]:
             words = f"{listed(strange)}, of which nothing is known: make it a constant of the file"
             raise ValueError(f"expected {self.input!r}, and {list(USUAL)} at most, as inputs; got {words}")
@@ -197,7 +204,8 @@ class OnnxBox:
         """The answers to at most so many sequences as a batch may have; one of fixed size is filled up with copies."""
         missing = (self.fixed or len(X)) - len(X)
         batch = np.concatenate([X, np.repeat(X[-1:], missing, axis=0)]) if missing else X
-        return self.layout.read(self.raw(self.layout.sent(batch)))[: len(X)]
+        self.resent += missing
+        return picked(self.layout.read(self.raw(self.layout.sent(batch)))[: len(X)], self.among)
 
     @property
     def notes(self) -> list[str]:
