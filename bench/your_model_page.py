@@ -73,7 +73,8 @@ assert found.family == "block" and found.heads == 4
 ```
 
 Without `layer=` the model is asked through `inputs_embeds`, with `output="logits"` for its logits; `oracle.notes` says
-what it adds to the vectors in front, position vectors say, and what of that glasshead can see through.
+what it adds to the vectors in front, position vectors say, and what of that glasshead can see through. What became of
+layers of a dozen architectures, and what in them computes in float32 in any format: [Hugging Face](hugging-face.md).
 
 ## ONNX
 

@@ -10,15 +10,11 @@ import torch
 
 import glasshead as gh
 
+from .local import tensors_of
+
 RNG = np.random.default_rng(5)
 HEAD = gh.Attention.random(8, seed=3)
 X = RNG.standard_normal((4, 6, 16))
-
-
-def tensors_of(head):
-    """The same head, computed by torch."""
-    W, v = torch.tensor(head.W), torch.tensor(head.v)
-    return lambda T: torch.einsum("bn,bnd,d->b", torch.softmax(T @ W @ T[:, -1:].mT, dim=1)[..., 0], T, v)
 
 
 def encoder_layer(dtype=torch.float64, seed=0, dropout=0.0, **kw):

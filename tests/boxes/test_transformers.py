@@ -13,22 +13,10 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 import glasshead as gh
 
+from .local import in_float64, made
+
 X = np.random.default_rng(2).standard_normal((3, 6, 16))
 T = torch.tensor(X)
-
-
-def made(name, head="Model", layers=2, dtype=torch.float64, **kw):
-    sizes = {
-        "Bert": {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": layers},
-        "GPT2": {"n_embd": 16, "n_head": 2, "n_layer": layers, "bos_token_id": 0, "eos_token_id": 0},
-        "DistilBert": {"dim": 16, "n_heads": 2, "n_layers": layers, "hidden_dim": 32},
-        "Bloom": {"hidden_size": 16, "n_head": 2, "n_layer": layers},
-        "Albert": {"hidden_size": 16, "embedding_size": 8, "num_attention_heads": 2, "intermediate_size": 32},
-    }
-    own = sizes.get(name, sizes["Bert"])
-    config = getattr(transformers, f"{name}Config")(vocab_size=40, initializer_range=0.2, **{**own, **kw})
-    torch.manual_seed(7)
-    return getattr(transformers, name + head)(config).to(dtype).eval()
 
 
 @pytest.fixture(autouse=True)
@@ -90,9 +78,7 @@ def test_the_first_layer_of_each_family_is_what_the_model_has_behind_its_front()
 
 @pytest.mark.parametrize("name", ["Bert", "GPT2", "Llama", "DistilBert", "GPTNeoX", "Mistral", "Bloom", "Qwen2", "OPT"])
 def test_a_later_layer_is_asked_as_the_model_asks_it(name):
-    kw = {"word_embed_proj_dim": 16} if name == "OPT" else {}
-    kw |= {"num_key_value_heads": 1} if name in ("Mistral", "Qwen2") else {}
-    model = made(name, **kw)
+    model = made(name, **({"num_key_value_heads": 1} if name in ("Mistral", "Qwen2") else {}))
     seen = {}
 
     def see(which):
@@ -151,21 +137,6 @@ def test_a_llama_in_float64_is_said_to_compute_in_float32_and_is_not_recovered()
     assert oracle.roundoff == 2.0**-24
     with pytest.raises(gh.AccuracyUnreachable):
         gh.recover(oracle)
-
-
-def in_float64(llama):
-    """Norms and rotary positions of a LLaMA in float64, which transformers computes in float32."""
-    for part in llama.modules():
-        if hasattr(part, "variance_epsilon"):
-            part.forward = torch.nn.RMSNorm(16, part.variance_epsilon, dtype=torch.float64).forward
-    frequencies = 1e4 ** -(torch.arange(0, 8, 2, dtype=torch.float64) / 8)
-
-    def turns(_, position_ids):
-        angles = (position_ids[..., None] * frequencies).repeat(1, 1, 2)
-        return angles.cos(), angles.sin()
-
-    llama.base_model.rotary_emb.forward = turns
-    return llama
 
 
 @pytest.mark.parametrize("kw", [{"layer": 0}, {"output": "logits"}])
