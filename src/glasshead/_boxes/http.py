@@ -103,7 +103,8 @@ class Endpoint:
     def _read(self, reply: Reply, asked: str, X: np.ndarray) -> np.ndarray:
         if reply.status != 200:
             what = f"answers to {len(X)} sequences of {X.shape[1]} tokens from {self._url}"
-            raise self._transport.refused(reply, what, "see what the server's log says")
+            hint = "see what the server's log says" + (", or try binary=False" if self._about.binary else "")
+            raise self._transport.refused(reply, what, hint)
         message, tensors = unpacked(reply.body, reply.headers, "outputs")
         if (message.get("id") or asked) != asked:
             raise OracleError(
