@@ -28,8 +28,8 @@ print(*oracle.notes, found, sep="\\n")
 ```
 
 A layer is called as the model calls it. For each shape of a batch the model is run once up to the layer, and what it
-hands to it beside the tokens (masks, rotary positions, slopes) is kept: it depends on that shape alone. So nothing has
-to be known of an architecture but where its list of layers is, and the model stays as it was.
+hands to it beside the tokens (masks, rotary positions, slopes) is kept: it depends on that shape alone, which is
+checked. So nothing has to be known of an architecture but where its list of layers is, and the model stays as it was.
 
 ## What stands in front
 

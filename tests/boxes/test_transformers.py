@@ -216,6 +216,46 @@ def test_the_rest_is_passed_on():
     assert signs(X).dtype == bool
 
 
+class Handed(transformers.PreTrainedModel):
+    """A model that hands the tokens it began with to every layer."""
+
+    config_class = transformers.BertConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.words = torch.nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = torch.nn.ModuleList(Handing(config.hidden_size) for _ in range(config.num_hidden_layers))
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.words
+
+    def forward(self, input_ids=None, inputs_embeds=None):
+        hidden = inputs_embeds
+        for layer in self.layers:
+            hidden = layer(hidden_states=hidden, first=(inputs_embeds,))
+        return {"last_hidden_state": hidden}
+
+
+class Handing(torch.nn.Linear):
+    def __init__(self, dim):
+        super().__init__(dim, dim)
+
+    def forward(self, hidden_states, first):
+        return super().forward(hidden_states) + first[0]
+
+
+def handed():
+    return Handed(transformers.BertConfig(hidden_size=16, num_hidden_layers=2, vocab_size=40)).double().eval()
+
+
+def test_a_model_of_ones_own():
+    model = handed()
+    with torch.no_grad():
+        wanted = model(inputs_embeds=T)["last_hidden_state"][:, -1].numpy()
+    np.testing.assert_allclose(gh.from_transformers(model)(X), wanted, atol=1e-13)
+
+
 WRONG = {
     "another module": (lambda: gh.from_transformers(torch.nn.Linear(4, 4)), TypeError, r"call gh.from_torch\(module"),
     "a layer": (lambda: gh.from_transformers(made("Bert").encoder.layer[0]), TypeError, "got BertLayer"),
@@ -257,6 +297,16 @@ WRONG = {
         ValueError,
         r"one stack of layers, got T5Model.*pass model.get_encoder\(\)",
     ),
+    "tokens handed on": (
+        lambda: gh.from_transformers(handed(), 1),
+        ValueError,
+        "a layer that can be cut out; this Handing is handed something else that depends on",
+    ),
+    "a model that fails": (
+        lambda: gh.from_transformers(made("Mistral", num_key_value_heads=8), 1),
+        gh.OracleError,
+        r"the model raised RuntimeError: .*\(asked: \(1, 3, 16\), up to its MistralDecoderLayer",
+    ),
     "pixels": (
         lambda: gh.from_transformers(transformers.ViTModel(transformers.ViTConfig(hidden_size=12)).eval()),
         ValueError,
@@ -280,7 +330,7 @@ def test_what_cannot_be_asked_is_refused_with_a_sentence(case):
 
 def test_a_model_that_is_too_short_says_so():
     oracle = gh.from_transformers(made("GPT2", n_positions=4), layer=0)
-    with pytest.raises(gh.OracleError, match="the box raised"):
+    with pytest.raises(gh.OracleError, match="the model raised IndexError"):
         oracle(X)
 
 
