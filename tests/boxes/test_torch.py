@@ -232,6 +232,11 @@ WRONG = {
         gh.OracleError,
         "is dim=8 right, and does it take batches",
     ),
+    "ids": (
+        lambda: gh.from_torch(torch.nn.Sequential(torch.nn.Embedding(9, 8), torch.nn.Linear(8, 8)), 8),
+        gh.OracleError,
+        "it takes token ids: pass a callable that takes vectors in their place",
+    ),
     "keys of another length": (
         lambda: gh.from_torch(torch.nn.MultiheadAttention(16, 2, kdim=4).eval(), 16),
         ValueError,

@@ -200,6 +200,13 @@ def test_a_narrow_model_is_named(dtype):
     np.testing.assert_allclose(oracle(X), alone, atol=0.1 if dtype == "bfloat16" else 1e-5)
 
 
+def test_some_logits_are_chosen():
+    model = made("GPT2", "LMHeadModel", layers=1)
+    every = gh.from_transformers(model, output="logits")
+    some = gh.from_transformers(model, output="logits", token_ids=[3, 1])
+    assert np.array_equal(some(X), every(X)[:, [3, 1]])
+
+
 def test_the_rest_is_passed_on():
     oracle = gh.from_transformers(made("Bert"), layer=0, tolerance=1e-3, max_norm=5.0)
     assert (oracle.tolerance, oracle.max_norm) == (1e-3, 5.0)
@@ -235,6 +242,16 @@ WRONG = {
     "no such layer": (lambda: gh.from_transformers(made("Bert"), 2), ValueError, "one of 0 to 1, got 2"),
     "no number": (lambda: gh.from_transformers(made("Bert"), "0"), ValueError, "expected layer to be an integer"),
     "no list of layers": (lambda: gh.from_transformers(made("Albert"), 0), ValueError, "no list of layers was found"),
+    "ids of a hidden state": (
+        lambda: gh.from_transformers(made("Bert"), token_ids=[1]),
+        ValueError,
+        "expected output='logits' with token_ids=",
+    ),
+    "no such id": (
+        lambda: gh.from_transformers(made("GPT2", "LMHeadModel"), output="logits", token_ids=[40]),
+        ValueError,
+        "below 40, the size of the vocabulary",
+    ),
     "two stacks": (
         lambda: gh.from_transformers(made("T5", d_model=16, d_kv=8, num_heads=2, d_ff=32, num_layers=1)),
         ValueError,
