@@ -113,8 +113,8 @@ def test_a_server_that_hangs():
     def act(request):
         (hangs if request.body else model(VECTORS))(request)
 
-    said = refusal(act, timeout=0.2, attempts=2)
-    assert "got nothing within 0.2 s (2 times in a row); give timeout= more seconds, or batch= fewer" in said
+    said = refusal(act, timeout=0.7, attempts=2)
+    assert "got nothing within 0.7 s (2 times in a row); give timeout= more seconds, or batch= fewer" in said
 
 
 @pytest.mark.parametrize("datatype", ["INT64", "INT32", "BYTES"])
