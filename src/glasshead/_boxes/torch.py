@@ -60,7 +60,7 @@ def from_torch(
     own_way = known_way(torch, module, dim, layout, batch_first)
     if own_way is None:
         longest = 1.0 if max_norm is None else min(1.0, positive(max_norm, "max_norm"))
-        box, asked = find_way(module, dim, longest, layout, batch_first, formats, device or where, output)
+        box, asked = find_box(module, dim, longest, layout, batch_first, formats, device or where, output)
     else:
         ask, layout = own_way
         box, asked = TensorBox(ask, formats[0], device or where, output, layout), 0
@@ -75,7 +75,7 @@ def checked_format(dtype: Any) -> str:
     return called
 
 
-def find_way(
+def find_box(
     module: Callable[..., Any],
     dim: int,
     longest: float,
