@@ -14,8 +14,8 @@ from bench.your_model_page import LAWS
 import glasshead as gh
 from glasshead import _errors
 from glasshead._cli.app import run
-from tests.boxes.served import Served
 from tests.boxes.local import head_file
+from tests.boxes.served import Served
 
 PAGE = (ROOT / "docs" / "your-model.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.boxes.served import Served
 from tests.boxes.local import head_file
+from tests.boxes.served import Served
 
 import glasshead as gh
 from glasshead._cli import compare, demo, new, options, plan, recover
