@@ -14,8 +14,8 @@ from bench.your_model_page import LAWS
 import glasshead as gh
 from glasshead import _errors
 from glasshead._cli.app import run
+from tests.boxes.local import head_file
 from tests.boxes.served import Served
-from tests.boxes.test_onnx import head_file
 
 PAGE = (ROOT / "docs" / "your-model.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -27,7 +27,7 @@ def there(tmp_path, monkeypatch):
     """A folder with a file, and servers; what stands for them on the page, and where they are."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    head_file("model.onnx")
+    head_file("model.onnx", gh.Attention.random(8, seed=3))
     gh.save(gh.Attention.random(8, seed=1), "head.safetensors")
     (tmp_path / "mymodule.py").write_text("import torch\nlayer = torch.nn.MultiheadAttention(64, 4).double().eval()\n")
     command = [sys.executable, "-m", "tests.boxes.completions_server"]
