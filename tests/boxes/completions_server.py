@@ -54,7 +54,8 @@ def models():
         return lambda x: network(inputs_embeds=x[None].to(network.dtype), use_cache=False).logits[0, -1].float()
 
     return {name: logits_of(network) for name, network in networks.items()} | {
-        "head": lambda x: torch.tensor(head()(x.double().numpy()))
+        "head": lambda x: torch.tensor(head()(x.double().numpy())),
+        "head32": lambda x: torch.tensor(head()(x.double().numpy())).float(),
     }
 
 
@@ -84,7 +85,7 @@ def completion(sent, manners, model):
     """The answer to a request: one new token after each prompt."""
     choices = []
     for index, x in enumerate(prompts(sent, manners)):
-        if sent["model"] != "head" and x.shape[1] != DIM:
+        if not sent["model"].startswith("head") and x.shape[1] != DIM:
             raise Refused(
                 400, f"`prompt_embeds` hidden_size {x.shape[1]} does not match the model's hidden_size {DIM}."
             )

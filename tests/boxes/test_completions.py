@@ -75,6 +75,18 @@ def test_a_head_of_float64_is_recovered(server, manners):
     assert gh.distance(gh.recover(oracle).model, gh.Attention(head().W, v)) < 1e-9
 
 
+def test_a_head_behind_float32_log_probabilities_is_recovered_within_the_bound(server):
+    """Small differences of them have few digits: a tolerance is promised for that."""
+    oracle = asked(server, model="head32", token_ids=range(3), dim=HEAD_DIM)
+    assert 1e-7 < oracle.tolerance < 1e-5
+    assert any("which are known to" in note for note in oracle.notes)
+    found = gh.recover(oracle)
+    assert np.linalg.norm(found.model.W - head().W) < found.bound < 1e-3
+    assert asked(server, model="head32", token_ids=range(3), dim=HEAD_DIM, tolerance=1e-4).tolerance == 1e-4
+    assert asked(server, "logits", "head32", range(3), dim=HEAD_DIM).tolerance == 0
+    assert asked(server, "", "head", range(3), dim=HEAD_DIM, dtype="float64").tolerance == 0
+
+
 def test_signs_of_a_difference(server, logits):
     oracle = asked(server, token_ids=[5, 2], answers="sign")
     assert (oracle(X) == (logits[:, 2] > logits[:, 5])).all()
