@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from . import sensing as sensing
     from ._boxes import from_completions as from_completions
     from ._boxes import from_http as from_http
+    from ._boxes import from_onnx as from_onnx
     from ._boxes import from_torch as from_torch
     from ._boxes import from_transformers as from_transformers
     from ._errors import AccuracyUnreachable as AccuracyUnreachable
@@ -60,7 +61,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
 
 _HOMES = {
     "": ("answers", "baselines", "defences", "paper", "sensing"),
-    "_boxes": ("from_completions", "from_http", "from_torch", "from_transformers"),
+    "_boxes": ("from_completions", "from_http", "from_onnx", "from_torch", "from_transformers"),
     "_errors": (
         "AccuracyUnreachable",
         "BudgetExceeded",

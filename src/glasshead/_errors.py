@@ -116,6 +116,7 @@ class BudgetExceeded(GlassheadError):
         self.budget = budget
         self.needed = needed
         self.known = known or {}
+        self.family = ""  # that it was being recovered as, once one was tried
 
 
 class OracleError(GlassheadError):

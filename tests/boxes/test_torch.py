@@ -1,6 +1,7 @@
 """Torch modules and callables on tensors as oracles: they are asked as they want to be, and what stands in the way is
 named."""
 
+import doctest
 import sys
 
 import numpy as np
@@ -50,6 +51,11 @@ def test_a_head_in_torch_is_recovered_like_the_same_head_in_numpy():
     assert here.family == there.family == "attention"
     assert np.abs(there.model.W - here.model.W).max() < 1e-12
     assert np.abs(there.model.v - here.model.v).max() < 1e-12
+
+
+def test_the_example_runs():
+    examples = doctest.DocTestFinder().find(gh.from_torch, globs={"gh": gh, "torch": torch})
+    assert doctest.DocTestRunner().run(examples[0]) == (0, 3)
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
@@ -161,6 +167,18 @@ def test_autocast_is_named_and_stays_on():
     assert not any("autocast" in note for note in plain.notes)
 
 
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+def test_products_of_fewer_digits_are_named_where_they_are_allowed(precision):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        notes = {kind: gh.from_torch(encoder_layer(kind), 16).notes for kind in (torch.float32, torch.float64)}
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert any("may be multiplied in" in note for note in notes[torch.float32]) is (precision == "medium")
+    assert not any("may be multiplied in" in note for note in notes[torch.float64])
+
+
 def test_no_gradients_and_no_traces_are_left():
     layer = encoder_layer(batch_first=True)
     seen = []
@@ -213,7 +231,11 @@ def test_dropout_that_nothing_names_shows_in_the_first_look():
 WRONG = {
     "dim": (lambda: gh.from_torch(encoder_layer(), 8), ValueError, "got dim=8 for tokens of length 16"),
     "no dim": (lambda: gh.from_torch(encoder_layer(), 0), ValueError, "expected dim to be an integer >= 1"),
-    "dim of a stranger": (lambda: gh.from_torch(Pooled().eval(), 8), gh.OracleError, "is dim=8 the length"),
+    "dim of a stranger": (
+        lambda: gh.from_torch(Pooled().eval(), 8),
+        gh.OracleError,
+        "is dim=8 right, and does it take batches",
+    ),
     "keys of another length": (
         lambda: gh.from_torch(torch.nn.MultiheadAttention(16, 2, kdim=4).eval(), 16),
         ValueError,

@@ -1,6 +1,7 @@
 """Models of Hugging Face, made from configurations with random weights, and their layers: asked as they answer
 themselves, and what stands in front of the heads is said."""
 
+import doctest
 import logging
 import sys
 
@@ -44,6 +45,11 @@ def answers(call):
     with torch.no_grad():
         found = call()
     return (found[0] if isinstance(found, tuple) else found)[:, -1].numpy()
+
+
+def test_the_example_runs():
+    examples = doctest.DocTestFinder().find(gh.from_transformers, globs={"gh": gh, "transformers": transformers})
+    assert doctest.DocTestRunner().run(examples[0]) == (0, 3)
 
 
 WHOLE = [
@@ -136,13 +142,46 @@ def test_positions_in_front_are_refused_by_recover_as_the_note_says():
 
 def test_a_llama_in_float64_is_said_to_compute_in_float32_and_is_not_recovered():
     oracle = gh.from_transformers(made("Llama", "ForCausalLM", layers=1), output="logits")
-    assert oracle.notes[:2] == (
+    assert oracle.notes[:4] == (
         "tokens reach its first layer as they are",
+        "it turns keys and queries by their places, for which a gh.Block has `rotary`",
+        "its cosines and sines are those of float32: rotary to seven digits only",
         "LlamaRMSNorm may compute in float32 inside: answers in float64 have about seven digits that are right",
     )
     assert oracle.roundoff == 2.0**-24
     with pytest.raises(gh.AccuracyUnreachable):
         gh.recover(oracle)
+
+
+def in_float64(llama):
+    """Norms and rotary positions of a LLaMA in float64, which transformers computes in float32."""
+    for part in llama.modules():
+        if hasattr(part, "variance_epsilon"):
+            part.forward = torch.nn.RMSNorm(16, part.variance_epsilon, dtype=torch.float64).forward
+    frequencies = 1e4 ** -(torch.arange(0, 8, 2, dtype=torch.float64) / 8)
+
+    def turns(_, position_ids):
+        angles = (position_ids[..., None] * frequencies).repeat(1, 1, 2)
+        return angles.cos(), angles.sin()
+
+    llama.base_model.rotary_emb.forward = turns
+    return llama
+
+
+@pytest.mark.parametrize("kw", [{"layer": 0}, {"output": "logits"}])
+def test_a_llama_that_computes_in_float64_is_recovered(kw):
+    model = in_float64(made("Llama", "ForCausalLM", layers=1))
+    oracle = gh.from_transformers(model, **kw)
+    assert not any("float32" in note for note in oracle.notes)
+    found = gh.recover(oracle)
+    assert (found.family, found.heads) == ("block", 2)
+    heads = model.model.layers[0].self_attn
+    Q, K, V, O = (  # noqa: E741
+        part.weight.detach().numpy() for part in (heads.q_proj, heads.k_proj, heads.v_proj, heads.o_proj)
+    )
+    truth = gh.MultiHead.from_projections(Q, K, V, O, 2).heads
+    for one in found.model.heads:
+        assert min(np.linalg.norm(one.W - other.W) / np.linalg.norm(other.W) for other in truth) < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -155,7 +194,7 @@ def test_a_llama_in_float64_is_said_to_compute_in_float32_and_is_not_recovered()
         ),
         ("Bert", {}, "it has 2 layers, and gh.recover sees through one"),
         ("Bert", {"layer": 1}, "layer 1 of 2, a BertLayer, is asked alone"),
-        ("Llama", {"layer": 1}, "it turns keys and queries by their places, as gh.Rotary does"),
+        ("Llama", {"layer": 1}, "it turns keys and queries by their places"),
         ("Bloom", {"layer": 1}, "its scores fall with the distance of tokens"),
         ("Bloom", {}, "stand word_embeddings_layernorm, which change all tokens alike"),
     ],
@@ -171,11 +210,10 @@ def test_which_paths_are_exact_in_float64():
             oracle = gh.from_transformers(made(name, attn_implementation=way), layer=0)
             rounded = way == "eager" and name == "GPTNeoX"
             assert any("float32 inside" in note for note in oracle.notes) is rounded, (name, way)
-    llama = made("Llama", attn_implementation="eager")
-    for part in llama.layers[0].modules():
-        if hasattr(part, "variance_epsilon"):
-            part.forward = torch.nn.RMSNorm(16, 1e-6, dtype=torch.float64).forward
+    llama = in_float64(made("Llama", attn_implementation="eager"))
     assert any("attn_implementation='eager'" in note for note in gh.from_transformers(llama, layer=0).notes)
+    bloom = gh.from_transformers(made("Bloom"), layer=0).notes
+    assert any(note.startswith("attention with attn_implementation='eager' may compute in float32") for note in bloom)
     llama.set_attn_implementation("sdpa")
     assert not any("float32" in note for note in gh.from_transformers(llama, layer=0).notes)
 

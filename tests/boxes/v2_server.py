@@ -3,7 +3,8 @@
     python -m tests.boxes.v2_server --model head.safetensors --port 0
 
 prints `listening on PORT`. It reads and writes the protocol with code of its own, answers every sequence alone, so that
-answers do not depend on the batch, and counts: GET /stats. On request it does everything that servers do to clients.
+answers do not depend on the batch, and counts: GET /stats. On request it does everything that servers do to clients;
+POST /options with a JSON object changes how, and counts from 0 again.
 """
 
 import argparse
@@ -57,6 +58,10 @@ class State:
             happens = self.random.random() < self.options.faults
             return self.random.choice(self.options.kinds) if happens else None
 
+    @property
+    def ready(self):
+        return time.monotonic() - self.start >= self.options.not_ready
+
     def answers(self, X):
         time.sleep(self.options.sleep * len(X))
         Y = self.model(X) if self.options.whole else np.array([self.model(np.array(x)) for x in X])
@@ -91,8 +96,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         state, options = self.server.state, self.server.state.options
-        model = f"/v2/models/{options.name}"
-        ready = time.monotonic() - state.start >= options.not_ready
+        model, ready = f"/v2/models/{options.name}", state.ready
         if not self.allowed():
             return
         if self.path == "/stats":
@@ -112,15 +116,22 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         start, state = time.perf_counter(), self.server.state
+        if self.path == "/options":
+            return self.change()
         fault = state.fault()
         state.count(requests=1, **({fault: 1} if fault else {}))
         if fault == "unread":
             self.close_connection = True
-            return
+            return None
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.allowed():
             self.infer(body, fault)
-        state.count(seconds=time.perf_counter() - start)
+        return state.count(seconds=time.perf_counter() - start)
+
+    def change(self):
+        wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.state = State(argparse.Namespace(**vars(self.server.first) | wanted))
+        self.reply(200, {})
 
     def infer(self, body, fault):
         state, options = self.server.state, self.server.state.options
@@ -135,6 +146,8 @@ class Handler(BaseHTTPRequestHandler):
         state.count(received=len(X))
         with state.lock:
             state.stats["largest"] = max(state.stats["largest"], len(X))
+        if not state.ready:
+            return self.reply(options.not_ready_status, {"error": f"Model {options.name} is not ready"})
         if fault == "busy":
             return self.reply(503, {"error": "busy"}, Retry_After=formatdate(usegmt=True))
         if fault == "limit":
@@ -158,7 +171,8 @@ class Handler(BaseHTTPRequestHandler):
         wanted = [output["name"] for output in message.get("outputs", [])] or options.outputs
         binary = not options.json_only and message.get("parameters", {}).get("binary_data_output", False)
         data, outputs = b"", []
-        for number, name in enumerate(wanted):
+        for name in wanted:
+            number = options.outputs.index(name)
             entry = {"name": name, "shape": list(Y.shape), "datatype": options.datatype}
             if binary:
                 part = short(Y + number, options.datatype)
@@ -216,9 +230,9 @@ def main():
     parser.add_argument("--wrong-id", action="store_true")
     parser.add_argument("--spoil", choices=["nan", "null"], help="the last answer of each request")
     parser.add_argument("--token", default="", help="answer nobody else")
-    server_options = parser.parse_args()
-    server = Server(("127.0.0.1", server_options.port), Handler)
-    server.state = State(server_options)
+    options = parser.parse_args()
+    server = Server(("127.0.0.1", options.port), Handler)
+    server.first, server.state = options, State(options)
     print(f"listening on {server.server_port}", flush=True)
     server.serve_forever(poll_interval=0.1)
 

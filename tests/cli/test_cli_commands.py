@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.boxes.served import Served
+from tests.boxes.test_onnx import head_file
 
 import glasshead as gh
 from glasshead._cli import compare, demo, new, options, plan, recover
@@ -151,11 +153,15 @@ def test_help_has_examples_that_work(cli, name):
     Path("mybox.py").write_text("import glasshead as gh\nanswer = gh.Attention.random(64)\n")
     for path in ("a.safetensors", "b.safetensors", "target.safetensors"):
         gh.save(head, path)
-    gh.recover(head).save("runs/first")
-    for example in examples:
-        assert example in shown.words
-        forced = ["--force"] * (name == "new")
-        assert cli(*shlex.split(example), *forced).code == 0, example
+    if name != "recover":
+        gh.recover(head).save("runs/first")
+    head_file("encoder.onnx")
+    with Served(Path("target.safetensors").absolute(), "--whole") as server:
+        for example in examples:
+            assert example in shown.words
+            forced = ["--force"] * (name == "new")
+            asked = example.replace("http://127.0.0.1:8000", server.address)
+            assert cli(*shlex.split(asked), *forced).code == 0, example
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])

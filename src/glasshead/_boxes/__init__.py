@@ -3,8 +3,10 @@ imports what it needs, an extra of its own, when it is called.
 
 `base`: what adapters share: the first look, and the words for what is missing.
 `layout`: which axis is the batch; `tensors`: functions on tensors as boxes on arrays; `torch`: modules and callables.
-`transformers`: models of Hugging Face and their layers.
-`address`: where a box is, and its token; `transport`: HTTP for every box that is an endpoint.
+`transformers`: models of Hugging Face; `layer`: one of their layers.
+`onnx`: files that onnxruntime runs; `graph`: where they can be cut.
+`address`: where a box is, and its token; `transport`: HTTP for every box that is an endpoint, `parts`: batches as large
+as it takes.
 `http`: the Open Inference Protocol; `metadata`: what its servers say about a model; `wire`: tensors as it sends them.
 `completions`: language models that take vectors as prompts; `logprobs`: what their servers say of the next token.
 """
@@ -12,5 +14,6 @@ imports what it needs, an extra of its own, when it is called.
 from .base import needs, opened
 from .completions import from_completions
 from .http import from_http
+from .onnx import from_onnx
 from .torch import from_torch
 from .transformers import from_transformers

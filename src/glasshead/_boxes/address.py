@@ -25,6 +25,8 @@ def checked_token(url: str, token: str | None) -> str:
 
 def checked_url(url: str) -> str:
     """The URL without a slash at its end; http or https, and with nothing in it that is secret."""
+    if not isinstance(url, str):
+        raise TypeError(f"expected a URL as a string, got {type(url).__name__}")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"expected a URL that begins with http:// or https:// and a host, got {url.split('@')[-1]!r}")

@@ -19,6 +19,7 @@ from .._validate import positive, whole
 from .address import checked_url
 from .base import needs, opened
 from .logprobs import NEEDED, are_logits, numbers_of
+from .parts import Parts, wants_fewer
 from .transport import ATTEMPTS, TIMEOUT, Reply, Transport
 
 BATCH = 256  # prompts in a request; vLLM takes up to 1024, and is not quicker with more than these
@@ -48,7 +49,6 @@ HINTS = (
     (r"model .*(not exist|not found|unknown)", "see which models the server has at /v1/models"),
     (r"prompt|token.?ids", f"glasshead asks with vectors, not with text or token ids: needed is {NEEDED}"),
 )
-TOO_MANY = re.compile(r"list length|too many prompts|batch size")
 
 
 @no_type_check
@@ -124,16 +124,15 @@ class Completions:
         batch: int,
     ):
         self.torch = needs("torch", "torch")
-        self.batch = self._size = batch
+        self.batch, self._parts = batch, Parts(batch)
         self.logits, self.roundoff, self.tolerance, self.asked = False, ROUNDOFF[dtype], 0.0, 0
         self._transport, self._base, self._model, self._wanted, self._dtype = transport, base, model, wanted, dtype
-        self._refused = 0
         asks = {"logprobs": len(wanted), "logprob_token_ids": wanted} if logprobs is None else {"logprobs": logprobs}
         self._request = {"model": model, "max_tokens": 1, "return_tokens_as_token_ids": True, **asks, **UNCHANGED}
 
     @property
     def resent(self) -> int:
-        return self._transport.resent + self._refused
+        return self._transport.resent + self._parts.refused
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         with self._transport.token_hidden():
@@ -144,21 +143,19 @@ class Completions:
 
     def raw(self, X: np.ndarray) -> np.ndarray:
         """The numbers as the server gives them, (B, len(token_ids))."""
-        parts, start = [], 0
-        while start < len(X):
-            part = X[start : start + self._size]
-            body = json.dumps({**self._request, "prompt_embeds": [self._encoded(x) for x in part]}).encode()
-            headers = {"Content-Type": "application/json"}
-            reply = self._transport.post(f"{self._base}/completions", body, headers, len(part))
-            if too_many(reply) and len(part) > 1:
-                self._size, self._refused = len(part) // 2, self._refused + len(part)
-                continue
-            if reply.status != 200:
-                what = f"the next token after {len(part)} prompts of {X.shape[1]} vectors in dimension {X.shape[2]}"
-                raise self._transport.refused(reply, what, hint(reply))
-            parts.append(numbers_of(reply.json(), len(part), self._wanted))
-            start += len(part)
-        return np.concatenate(parts)
+        return self._parts.answers(X, self._ask)
+
+    def _ask(self, X: np.ndarray) -> np.ndarray | None:
+        """The numbers of one request, or None where it has too many prompts."""
+        body = json.dumps({**self._request, "prompt_embeds": [self._encoded(x) for x in X]}).encode()
+        headers = {"Content-Type": "application/json"}
+        reply = self._transport.post(f"{self._base}/completions", body, headers, len(X))
+        if len(X) > 1 and wants_fewer(reply):
+            return None
+        if reply.status != 200:
+            what = f"the next token after {len(X)} prompts of {X.shape[1]} vectors in dimension {X.shape[2]}"
+            raise self._transport.refused(reply, what, hint(reply))
+        return numbers_of(reply.json(), len(X), self._wanted)
 
     def _encoded(self, x: np.ndarray) -> str:
         file = io.BytesIO()
@@ -213,11 +210,6 @@ class Completions:
 
     def __repr__(self) -> str:
         return f"Completions({self._base!r}, {self._model!r}, {len(self._wanted)} tokens)"
-
-
-def too_many(reply: Reply) -> bool:
-    """Does the server want fewer prompts in a request?"""
-    return reply.status == 413 or (reply.status in (400, 422) and TOO_MANY.search(reply.said.lower()) is not None)
 
 
 def hint(reply: Reply) -> str:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from .._errors import OracleError
-from .._oracles import Oracle
+from .._oracles import ROUNDOFF, Oracle
 from .._validate import whole
 from .base import opened
 from .metadata import VECTORS, Described, described, parts_of
+from .parts import Parts, wants_fewer
 from .transport import ATTEMPTS, TIMEOUT, Reply, Transport, busy
 from .wire import BF16, Tensor, packed, unpacked
 
 BATCH = 1024  # sequences in a request, unless the server wants fewer
-GROW_AFTER = 32  # requests in a row that fit, until twice as many sequences are tried again; after a vain try, twice 32
-BFLOAT16 = 2.0**-8  # the roundoff of tokens that are sent as such
-TOO_LARGE = re.compile(
-    r"batch.?size must be|too large|max(imum)? (allowed )?(request|batch|body|payload|message)|exceed"
-)
 
 
 def from_http(
@@ -64,10 +59,8 @@ def from_http(
     how = f"{about.datatype} {'in binary' if about.binary else 'as JSON'}"
     notes = [f"{model.rpartition('/v2/models/')[2]} of {about.server}, asked with {how}"]
     box = Endpoint(transport, f"{model}/infer", about, batch, place)
-    oracle = opened(box, about.dim, answers=answers, notes=notes, **promise)
-    if about.datatype == BF16:
-        oracle.rounds_tokens(BFLOAT16)
-    return oracle
+    rounds = ROUNDOFF["bfloat16"] if about.datatype == BF16 else 0.0
+    return opened(box, about.dim, answers=answers, notes=notes, rounds=rounds, **promise)
 
 
 class Endpoint:
@@ -76,28 +69,20 @@ class Endpoint:
     def __init__(self, transport: Transport, url: str, about: Described, batch: int, place: int):
         self.batch = batch
         self._transport, self._url, self._about, self._place = transport, url, about, place
-        self._size = 1 if about.alone else batch
-        self._most = self._size
-        self._fitted, self._patience, self._trying = 0, GROW_AFTER, False
-        self._refused = 0
+        self._parts = Parts(1 if about.alone else batch)
 
     @property
     def resent(self) -> int:
-        return self._transport.resent + self._refused
+        return self._transport.resent + self._parts.refused
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        parts, start = [], 0
-        while start < len(X):
-            part = X[start : start + self._size]
-            with self._transport.token_hidden():
-                reply, asked = self._send(part)
-                if too_large(reply) and len(part) > 1:
-                    self._shrink(len(part))
-                    continue
-                parts.append(self._read(reply, asked, part))
-            start += len(part)
-            self._grow(len(part))
-        return np.concatenate(parts)
+        with self._transport.token_hidden():
+            return self._parts.answers(X, self._ask)
+
+    def _ask(self, X: np.ndarray) -> np.ndarray | None:
+        """The answers to a request, or None where it is too large."""
+        reply, asked = self._send(X)
+        return None if len(X) > 1 and wants_fewer(reply) else self._read(reply, asked, X)
 
     def _send(self, X: np.ndarray) -> tuple[Reply, str]:
         """The reply to a request, and the id that it must have."""
@@ -105,7 +90,7 @@ class Endpoint:
         message: dict[str, Any] = {"id": asked}
         if about.binary:
             message["parameters"] = {"binary_data_output": True}
-        if about.several:
+        if about.output is not None:
             message["outputs"] = [{"name": about.output}]
         body, headers = packed(message, "inputs", [Tensor(about.input, X, about.datatype)], about.binary)
         return self._transport.post(self._url, body, headers, len(X), again=restarting), asked
@@ -128,25 +113,8 @@ class Endpoint:
             raise OracleError(f"expected an answer for each of {len(X)} sequences, got shape {named[0].shape}", X[0])
         return answers[:, 0] if answers.shape[1:] == (1,) else answers
 
-    def _shrink(self, refused: int) -> None:
-        self._refused += refused
-        self._size, self._fitted = refused // 2, 0
-        if self._trying:
-            self._patience, self._trying = 2 * self._patience, False
-
-    def _grow(self, fitted: int) -> None:
-        self._fitted += fitted == self._size
-        self._trying = self._trying and fitted < self._size
-        if self._fitted >= self._patience and self._size < self._most:
-            self._size, self._fitted, self._trying = min(2 * self._size, self._most), 0, True
-
     def __repr__(self) -> str:
         return f"Endpoint({self._url!r}, {self._about.datatype}, batch={self.batch})"
-
-
-def too_large(reply: Reply) -> bool:
-    """Does the server want fewer sequences in a request? Triton says so with 400 and words."""
-    return reply.status == 413 or (reply.status in (400, 500) and TOO_LARGE.search(reply.said.lower()) is not None)
 
 
 def restarting(reply: Reply) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from .._errors import OracleError
 
 LENGTHS, SHORTER = (3, 5), (2, 4)  # of both axes, and the next time: all different, so that answers show which is which
+SCORES = 2**22  # numbers of tokens times tokens at a time: a layer holds them for each of its heads
 NOISE = 16  # times what a repeated question changes: a smaller change comes of nothing
 
 EXPECTED = "(B,), (B, k), (B, N) or (B, N, k), with one answer for each of B sequences or each of their N tokens"
@@ -37,6 +38,17 @@ class Layout:
         if answers.ndim == 3 or self.per_token:
             return answers[:, self.place] if self.batch_first else answers[self.place]
         return answers
+
+    @property
+    def notes(self) -> list[str]:
+        said = [] if self.batch_first else ["it takes sequences first, (N, B, d)"]
+        return said + ["the last row of a sequence is put first, and answered there"] * (self.place == 0)
+
+
+def parts(X: np.ndarray, rows: int | None = None) -> list[np.ndarray]:
+    """Sequences so many at a time, or as many as memory has room for the scores of."""
+    rows = rows or max(1, SCORES // X.shape[1] ** 2)
+    return [X[start : start + rows] for start in range(0, len(X), rows)]
 
 
 def checked_place(place: Any) -> int:
@@ -66,7 +78,7 @@ class Asked:
         except OracleError:
             raise
         except Exception as error:
-            what = f"asked with numbers of shape {X.shape}: is dim={X.shape[2]} the length of its tokens?"
+            what = f"asked with numbers of shape {X.shape}: is dim={X.shape[2]} right, and does it take batches?"
             raise OracleError(f"the box raised {type(error).__name__}: {error} ({what})", X[0]) from error
 
     def sequences(self, batch_first: bool) -> int:
@@ -81,9 +93,7 @@ def find_layout(
     `box` answers arrays of three axes as it likes, tokens of length `longest` at most. Its batch is the axis along
     which it does not mix: changing one sequence leaves the answers to others as they are.
     """
-    X = np.random.default_rng(0).standard_normal((*LENGTHS, dim))
-    X *= longest / np.linalg.norm(X, axis=2).max()
-    asked = Asked(box)
+    X, asked = tokens((*LENGTHS, dim), longest), Asked(box)
     answers, shorter = asked(X), asked(X[: SHORTER[0], : SHORTER[1]])
     axes = axes_of(answers.shape, shorter.shape)
     if axes == {0, 1}:
@@ -96,6 +106,22 @@ def find_layout(
         words = f"an array of shape {(*LENGTHS, dim)} is answered by one of shape {answers.shape}"
         raise ValueError(f"expected batch_first={axes == {0}}, since {words}; got batch_first={batch_first}")
     return layout, asked.sequences(layout.batch_first)
+
+
+def find_reading(
+    box: Callable[[np.ndarray], np.ndarray], dim: int, longest: float, layout: Layout, batch: int
+) -> tuple[Layout, int]:
+    """The layout of a box that takes batches of one size only, and the number of sequences asked for it."""
+    asked, axis, answered = Asked(box), 1 if layout.batch_first else 0, list[tuple[int, ...]]()
+    for length in (LENGTHS[1], SHORTER[1]):
+        answered.append(asked(layout.sent(tokens((batch, length, dim), longest))).shape)
+    per_token = [len(shape) == 2 and shape[axis] for shape in answered] == [LENGTHS[1], SHORTER[1]]
+    return replace(layout, per_token=per_token), asked.sequences(layout.batch_first)
+
+
+def tokens(shape: tuple[int, int, int], longest: float) -> np.ndarray:
+    X = np.random.default_rng(0).standard_normal(shape)
+    return X * (longest / np.linalg.norm(X, axis=2).max())
 
 
 def axes_of(answered: tuple[int, ...], shorter: tuple[int, ...]) -> set[int]:

@@ -14,7 +14,7 @@ from .address import checked_url
 from .transport import Reply, Transport
 from .wire import BINARY_ONLY
 
-FORM = "http://HOST:PORT/v2/models/NAME or http://HOST:PORT/v2/models/NAME/versions/VERSION"
+FORM = "http://HOST:PORT/v2/models/NAME[/versions/VERSION]"
 VECTORS = {"FP64": "float64", "FP32": "float32", "FP16": "float16", "BF16": "float32"}  # how numpy holds them
 NARROW = {"float32": "FP32", "float16": "FP16"}
 NAMELESS = "input-0"  # the input's name where the server names none
@@ -31,7 +31,6 @@ class Described:
     dim: int
     alone: bool
     output: str | None
-    several: bool
     binary: bool
 
 
@@ -57,7 +56,7 @@ def described(
     inputs, outputs = tensors_of(said, "inputs"), tensors_of(said, "outputs")
     if reply.status != 200 or inputs is None or outputs is None:
         raise transport.refused(reply, f"metadata of a model at {model}", f"see whether this is {FORM}")
-    extends = "binary_tensor_data" in (about.get("extensions") or [])
+    extends = "binary_tensor_data" in str(about.get("extensions"))
     if binary not in (True, False, "auto"):
         raise ValueError(f'expected binary to be True, False or "auto", got {binary!r}')
     name, datatype, size, alone = the_input(inputs, dim, dtype)
@@ -72,7 +71,6 @@ def described(
         dim=size,
         alone=alone,
         output=the_output(names, output),
-        several=len(names) > 1,
         binary=extends if binary == "auto" else bool(binary),
     )
 
@@ -96,24 +94,27 @@ def the_input(inputs: list[dict[str, Any]], dim: int | None, dtype: DTypeLike) -
         return NAMELESS, NARROW.get(np.dtype(dtype).name, "FP64"), dim, False
     listed = ", ".join(f"{one.get('name')} {one.get('datatype')} {one.get('shape')}" for one in inputs)
     name, datatype, shape = (inputs[0].get(key) for key in ("name", "datatype", "shape"))
-    if datatype not in VECTORS:
+    if str(datatype) not in VECTORS:
         needed = "needed is an endpoint that takes embedded tokens (inputs_embeds), FP64 or FP32 [-1, -1, d]"
         raise OracleError(f"expected an input of vectors, got {listed}: token ids or text are no vectors; {needed}")
     if len(inputs) > 1:
         raise OracleError(f"expected one input, got {listed}; serve the model with the others filled in")
-    if not (isinstance(shape, list) and len(shape) == 3 and shape[1] == -1 and shape[0] in (-1, 1)):
-        raise OracleError(f"expected an input of shape [-1, -1, d], sequences of any number of tokens, got {listed}")
-    if dim is not None and shape[2] not in (-1, dim):
-        raise ValueError(f"expected dim={shape[2]}, as the server says ({listed}), got {dim}")
-    if dim is None and shape[2] == -1:
+    match shape:
+        case [-1 | 1 as sequences, -1, int() as size] if size == -1 or size > 0:
+            pass
+        case _:
+            raise OracleError(f"expected an input of shape [-1, -1, d], sequences of any length, got {listed}")
+    if dim is not None and size not in (-1, dim):
+        raise ValueError(f"expected dim={size}, as the server says ({listed}), got {dim}")
+    if dim is None and size == -1:
         raise ValueError(f"expected dim=, since the server does not say it ({listed}), got None")
-    return str(name), datatype, shape[2] if dim is None else dim, shape[0] == 1
+    return str(name), str(datatype), dim or size, sequences == 1
 
 
 def the_output(outputs: list[str], chosen: str | None) -> str | None:
-    """The name of the output to read, or None where the server names none and nobody else does."""
+    """The name of the output to read, or None where there is only one, whatever its name."""
     if chosen is None and len(outputs) > 1:
         raise ValueError(f"expected output= to be one of {', '.join(outputs)}, got None")
     if chosen is not None and outputs and chosen not in outputs:
         raise ValueError(f"expected output= to be one of {', '.join(outputs)}, got {chosen!r}")
-    return chosen or (outputs[0] if outputs else None)
+    return chosen

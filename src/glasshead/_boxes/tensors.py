@@ -10,9 +10,11 @@ import numpy as np
 from .._errors import OracleError
 from .._oracles import ROUNDOFF
 from .base import needs
-from .layout import Layout
+from .layout import Layout, parts
 
-SCORES = 2**22  # numbers of tokens times tokens at a time: a layer holds them for each of its heads
+# Narrower formats in which torch may multiply matrices of float32, if its settings allow that; the digits of tf32 are
+# cut off.
+PRODUCTS = {"tf32": 2.0**-10, "bf16": ROUNDOFF["bfloat16"]}
 
 Chosen = int | slice | str | Callable[[Any], Any] | None
 
@@ -78,6 +80,7 @@ class TensorBox:
         self.ask, self.dtype, self.device, self.output = ask, dtype, self.torch.device(device), output
         self.layout = layout or Layout()
         self.autocast = casting(self.torch, self.device)
+        self.products = products_in(self.torch, self.device) if dtype == "float32" else ""
         self.among = 1  # how many things the function returns, if more than one
 
     def returned(self, X: np.ndarray) -> Any:
@@ -93,16 +96,14 @@ class TensorBox:
         return as_array(self.returned(X))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        rows = max(1, SCORES // X.shape[1] ** 2)
-        parts = [X[start : start + rows] for start in range(0, len(X), rows)]
-        read = [picked(self.layout.read(self.returned(self.layout.sent(part))), self.output) for part in parts]
+        read = [picked(self.layout.read(self.returned(self.layout.sent(part))), self.output) for part in parts(X)]
         return np.concatenate([as_array(answers) for answers in read])
 
     @property
     def roundoff(self) -> float:
         """Of the coarsest format in which it computes, as far as it is known."""
         formats = [self.dtype] + [name(self.autocast)] * (self.autocast is not None)
-        return max(ROUNDOFF[each] for each in formats)
+        return max(PRODUCTS.get(self.products, 0.0), *(ROUNDOFF[each] for each in formats))
 
     @property
     def promise(self) -> dict[str, Any]:
@@ -112,14 +113,14 @@ class TensorBox:
     @property
     def notes(self) -> list[str]:
         said = [] if self.dtype == "float64" else [f"it is asked in {self.dtype}"]
-        if not self.layout.batch_first:
-            said.append("it takes sequences first, (N, B, d)")
-        if self.layout.place == 0:
-            said.append("the last row of a sequence is put first, and answered there")
+        said += self.layout.notes
         if self.among > 1 and not callable(self.output):
             said.append(f"the first of {self.among} things that it returns is read")
         if self.autocast is not None:
             said.append(f"autocast to {name(self.autocast)} is on, and stays on for all its questions")
+        if self.products in PRODUCTS:
+            words = "torch.set_float32_matmul_precision('highest') forbids it"
+            said.append(f"float32 matrices may be multiplied in {self.products}, which has fewer digits; {words}")
         return said
 
 
@@ -140,6 +141,13 @@ def casting(torch: Any, device: Any) -> Any:
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
 
 
+def products_in(torch: Any, device: Any) -> str:
+    """The format in which torch's settings allow matrices of float32 to be multiplied."""
+    backend = getattr(torch.backends, {"cuda": "cuda", "cpu": "mkldnn"}.get(device.type, ""), None)
+    own = getattr(getattr(backend, "matmul", None), "fp32_precision", "ieee")
+    return getattr(torch.backends, "fp32_precision", own) if own == "none" else own
+
+
 def format_of(module: Any) -> tuple[list[str], str, list[str]]:
     """The format, alone in a list, and the device of a module's numbers, and what is to be said of them."""
     numbers = [tensor for tensor in (*module.parameters(), *module.buffers()) if tensor.is_floating_point()]
@@ -150,7 +158,7 @@ def format_of(module: Any) -> tuple[list[str], str, list[str]]:
     formats = list(dict.fromkeys(name(tensor.dtype) for tensor in numbers))
     if unknown := [each for each in formats if each not in ROUNDOFF]:
         raise ValueError(f"expected parameters of {', '.join(ROUNDOFF)}, got {unknown[0]}; convert them first")
-    said = [f"its parameters are of several formats, {' and '.join(formats)}"] if len(formats) > 1 else []
+    said = [f"its parameters and buffers are of several formats, {' and '.join(formats)}"] if len(formats) > 1 else []
     devices = list(dict.fromkeys(str(tensor.device) for tensor in numbers))
     if len(devices) > 1:
         said.append(f"its parameters are on several devices, {' and '.join(devices)}: asked on the first")

@@ -92,7 +92,8 @@ def find_way(
             return box, asked
         except OracleError as error:
             failed = failed or error
-    raise failed or OracleError("expected a format to ask in")
+    words = f"asked on {device} in {', '.join(formats)}: dtype= and device= choose others"
+    raise OracleError(f"{failed}; {words}", getattr(failed, "query", None)) from failed
 
 
 def known_way(

@@ -30,8 +30,10 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 30.0  # seconds; twice as long after every failu
 MOST_ASKED = 120.0  # seconds: a server that asks for a longer pause is given up for now
 CONNECT = 10.0  # seconds for a connection
 TIMEOUT = 60.0  # seconds for an answer
-SHOWN = 200  # characters of an answer that is no answer
+QUOTED = 200  # characters of an answer that is no answer
 LATER = "try again later: with journal= a run goes on where it stopped"
+ADDRESS = "see whether the server is up and the address is right"
+JITTER = random.SystemRandom()  # not the generator that a user may have seeded
 BUSY = 408, 425, 429, 502, 503, 504  # answers that may be others the next time
 
 
@@ -50,7 +52,7 @@ class Reply:
         """The body as JSON, or None where it is none."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     @property
@@ -63,7 +65,7 @@ class Reply:
         if not isinstance(said, str):
             said = self.body.decode("utf-8", "replace")
         said = " ".join(said.split())
-        return said if len(said) <= SHOWN else f"{said[:SHOWN]}.."
+        return said if len(said) <= QUOTED else f"{said[:QUOTED]}.."
 
     @property
     def pause(self) -> float:
@@ -79,11 +81,13 @@ class Reply:
             return 0.0
 
     def __str__(self) -> str:
+        if where := self.headers.get("location"):
+            return f"{self.status}, a redirection to {where}"
         return f"{self.status} {self.said!r}" if self.body else f"{self.status} without a body"
 
 
 @dataclass(frozen=True)
-class Failure:
+class NoReply:
     """A request that got no answer: why, and what to try; may it have reached the server; will it stay so?"""
 
     words: str
@@ -137,7 +141,7 @@ class Transport:
         sequences: int,
         again: Callable[[Reply], bool] = busy,
     ) -> Reply:
-        """The reply to a request that asks so many sequences, of any status but a redirection.
+        """The reply to a request that asks so many sequences, whatever its status; redirections are not followed.
 
         Where nothing came, or an answer of which `again` says that the next may be another, it is sent again.
         """
@@ -147,9 +151,9 @@ class Transport:
     def refused(self, reply: Reply, asked: str, hint: str) -> OracleError:
         """The error about a reply that is not what was asked for, in one sentence."""
         if reply.status in (401, 403):
-            hint = (
-                "give token=, or set GLASSHEAD_TOKEN" if not self._token else "see whether the token is the right one"
-            )
+            hint = "see whether the token is the right one" if self._token else "give token=, or set GLASSHEAD_TOKEN"
+        if "location" in reply.headers:
+            hint = "give that address"
         return OracleError(f"expected {asked}, got {reply}; {hint}")
 
     @contextmanager
@@ -180,26 +184,24 @@ class Transport:
                 self.resent += sequences
             if isinstance(outcome, Reply):
                 self._met = True
-                if 300 <= outcome.status < 400:
-                    where = outcome.headers.get("location", "nowhere")
-                    raise OracleError(f"expected an answer from {url}, got a redirection to {where}; give that address")
                 if not again(outcome):
                     return outcome
             failed += 1
-            times = f" ({failed} times in a row)" if failed > 1 else ""
-            if outcome.stays or failed >= (self.attempts if self._met else min(self.attempts, FIRST_ATTEMPTS)):
-                raise OracleError(f"expected an answer from {url}, got {outcome}{times}; {outcome.hint}")
+            got = f"{outcome} ({failed} times in a row)" if failed > 1 else f"{outcome}"
             if outcome.pause > MOST_ASKED:
-                asked = (
-                    f"which asks for a pause of {outcome.pause:.0f} s, longer than the {MOST_ASKED:.0f} s waited here"
+                got += (
+                    f", which asks for a pause of {outcome.pause:.0f} s, longer than the {MOST_ASKED:.0f} s waited here"
                 )
-                raise OracleError(f"expected an answer from {url}, got {outcome}, {asked}; {outcome.hint}")
+            most = self.attempts if self._met else min(self.attempts, FIRST_ATTEMPTS)
+            if outcome.stays or outcome.pause > MOST_ASKED or failed >= most:
+                raise OracleError(f"expected an answer from {url}, got {got}; {outcome.hint}")
             pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (failed - 1))
-            sleep(max(pause * random.uniform(0.5, 1.0), outcome.pause))
+            sleep(max(pause * JITTER.uniform(0.5, 1.0), outcome.pause))
 
-    def _once(self, method: str, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Reply | Failure:
+    def _once(self, method: str, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Reply | NoReply:
         """One attempt. Nothing that the client library raises leaves here: it knows the headers."""
-        late = Failure(f"nothing within {timeout:g} s", "give timeout= more seconds, or batch= fewer sequences")
+        slow = "give timeout= more seconds, or batch= fewer sequences" if body else ADDRESS
+        late = NoReply(f"nothing within {timeout:g} s", slow)
         limits = self._errors.Timeout(timeout, connect=min(timeout, CONNECT))
         end = monotonic() + timeout  # of the whole answer: the library's own limits are for each piece of it
         try:
@@ -212,13 +214,15 @@ class Transport:
                 return Reply(response.status_code, dict(response.headers), b"".join(parts))
         except (self._errors.ConnectError, self._errors.ConnectTimeout, self._errors.ProxyError) as error:
             words = f"no connection ({error or 'nobody answers'})"
-            if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                return Failure(words, "for an authority of your own set SSL_CERT_FILE to its file", False, stays=True)
-            return Failure(words, "see whether the server is up and the address is right", reached=False)
+            if "CERTIFICATE_VERIFY_FAILED" in words:
+                return NoReply(words, "for an authority of your own set SSL_CERT_FILE to its file", False, stays=True)
+            if "SSL" in words:
+                return NoReply(words, "see whether the address begins with http:// instead", False, stays=True)
+            return NoReply(words, ADDRESS, reached=False)
         except self._errors.TimeoutException:
             return late
         except self._errors.RequestError as error:
-            return Failure(f"a broken connection ({error or type(error).__name__})", "see what the server's log says")
+            return NoReply(f"a broken connection ({error or type(error).__name__})", "see what the server's log says")
 
     def __repr__(self) -> str:
         return f"Transport(timeout={self.timeout:g}, resent={self.resent})"

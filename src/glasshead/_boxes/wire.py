@@ -18,7 +18,7 @@ import numpy as np
 
 from .._errors import OracleError
 
-HEADER = "Inference-Header-Content-Length"
+LENGTH_HEADER = "Inference-Header-Content-Length"
 BF16 = "BF16"  # of which numpy knows nothing: the upper half of a float32
 DATATYPES = {
     "FP64": np.dtype("<f8"),
@@ -29,6 +29,7 @@ DATATYPES = {
     **{f"INT{bits}": np.dtype(f"<i{bits // 8}") for bits in (8, 16, 32, 64)},
     **{f"UINT{bits}": np.dtype(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
 }
+MOST_AXES = 32  # of an array of numpy
 BINARY_ONLY = "FP16", BF16  # the protocol has no way to write them as JSON
 PYTHON = {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}}  # what JSON may write for a kind of datatype
 
@@ -60,7 +61,7 @@ def packed(
     head = json.dumps({**message, key: entries}, allow_nan=False).encode()
     if not binary:
         return head, {"Content-Type": "application/json"}
-    return b"".join([head, *data]), {"Content-Type": "application/octet-stream", HEADER: str(len(head))}
+    return b"".join([head, *data]), {"Content-Type": "application/octet-stream", LENGTH_HEADER: str(len(head))}
 
 
 def unpacked(body: bytes, headers: Mapping[str, str], key: str) -> tuple[dict[str, Any], list[Tensor]]:
@@ -68,13 +69,15 @@ def unpacked(body: bytes, headers: Mapping[str, str], key: str) -> tuple[dict[st
 
     Whatever is not as the protocol has it, and a number that is none, is an `OracleError` that says so.
     """
-    length = headers.get(HEADER.lower(), "")
+    length = headers.get(LENGTH_HEADER.lower(), "")
     if length and not (length.isdigit() and int(length) <= len(body)):
-        raise OracleError(f"expected {HEADER} to be a number up to {len(body)}, the size of the body, got {length!r}")
+        raise OracleError(
+            f"expected {LENGTH_HEADER} to be a number up to {len(body)}, the size of the body, got {length!r}"
+        )
     end = int(length) if length else len(body)
     try:
         message = json.loads(body[:end])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OracleError(f"expected JSON, got {body[:200].decode('utf-8', 'replace')!r}: {error}") from None
     if not (isinstance(message, dict) and isinstance(message.get(key), list)):
         raise OracleError(f"expected a JSON object with a list of {key}, got {body[:200].decode('utf-8', 'replace')!r}")
@@ -89,15 +92,12 @@ def unpacked(body: bytes, headers: Mapping[str, str], key: str) -> tuple[dict[st
 
 def one_tensor(entry: Any, body: bytes, start: int) -> tuple[Tensor, int]:
     """A tensor of a message, and where the binary data behind its own begin."""
-    try:
-        name, shape, datatype = str(entry["name"]), [int(n) for n in entry["shape"]], entry["datatype"]
-        size = (entry.get("parameters") or {}).get("binary_data_size")
-    except (TypeError, KeyError, ValueError, AttributeError):
-        raise OracleError(f"expected a tensor with name, shape and datatype, got {str(entry)[:200]}") from None
-    if datatype not in DATATYPES:
-        raise OracleError(f"expected the datatype of {name!r} to be one of {', '.join(DATATYPES)}, got {datatype!r}")
-    if min(shape, default=0) < 0:
-        raise OracleError(f"expected the shape of {name!r} to be of numbers >= 0, got {shape}")
+    entry = entry if isinstance(entry, dict) else {}
+    name, shape, datatype, extra = (entry.get(key) for key in ("name", "shape", "datatype", "parameters"))
+    if not (isinstance(name, str) and is_shape(shape) and isinstance(datatype, str) and datatype in DATATYPES):
+        words = f"a name, a shape and a datatype among {', '.join(DATATYPES)}"
+        raise OracleError(f"expected a tensor with {words}, got {json.dumps(entry)[:200]}")
+    size = extra.get("binary_data_size") if isinstance(extra, dict) else None
     if size is None:
         return Tensor(name, from_list(entry.get("data"), name, shape, datatype), datatype), start
     width = 2 if datatype == BF16 else DATATYPES[datatype].itemsize
@@ -105,6 +105,12 @@ def one_tensor(entry: Any, body: bytes, start: int) -> tuple[Tensor, int]:
         have = f"{size} announced and {len(body) - start} sent"
         raise OracleError(f"expected {math.prod(shape) * width} bytes of {datatype} {shape} for {name!r}, got {have}")
     return Tensor(name, from_bytes(body[start : start + size], datatype).reshape(shape), datatype), start + size
+
+
+def is_shape(shape: Any) -> bool:
+    """A list of whole numbers that an array may have."""
+    whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    return whole and len(shape) <= MOST_AXES and math.prod(n or 1 for n in shape) < 2**60
 
 
 def from_list(data: Any, name: str, shape: list[int], datatype: str) -> np.ndarray:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import Json, examples, load_model, models
+from .options import Json, examples, models
 from .screen import console, number, print_json, rows
+from .target import load_model
 
 EXAMPLES = examples(
     "glasshead compare target.safetensors runs/first",

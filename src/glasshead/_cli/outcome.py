@@ -20,16 +20,23 @@ from .._errors import BudgetExceeded, GlassheadError, NotConverged, NotIdentifia
 from .._oracles import Oracle
 from .._plan import plan
 from .._recovery import Recovery
-from .options import BAD_INPUT, INTERRUPTED
+from .options import BAD_INPUT, INTERRUPTED, Interrupted
 from .screen import console, number, print_json, rows
 
 
-def show_recovery(found: Recovery, distance: float | None, folder: Path | None) -> None:
+def show_notes(oracle: Oracle) -> None:
+    """What a first look at the box has seen."""
+    for note in oracle.notes:
+        console(stderr=True).print(Text(f"seen: {note}", style="dim"))
+
+
+def show_recovery(found: Recovery, distance: float | None, folder: Path | None, price: float | None) -> None:
     values = "" if found.bound_v is None else f", ||dv|| <= {number(found.bound_v)}"
     bounds = f"||dW||_F <= {number(found.bound)}{values}, confidence {found.confidence:g}"
     summary = rows(
         ("model", str(found.model)),
         ("queries", f"{found.queries:,} = {found.overhead:.4g} x the information limit of {found.limit:,}"),
+        ("cost", None if price is None else cost(price, found.queries)),
         ("rank", str(found.rank)),
         ("proven" if found.confidence == 1 else "bounds", None if found.bound is None else bounds),
         ("held out", number(found.residual)),
@@ -43,14 +50,31 @@ def show_recovery(found: Recovery, distance: float | None, folder: Path | None) 
         screen.print(f"[green]saved[/] {folder}", soft_wrap=True)
 
 
+def cost(price: float, queries: int) -> str:
+    return f"{price * queries:,.2f} at {price:g} per query"
+
+
+def enough_for(error: BudgetExceeded, oracle: Oracle) -> str:
+    """A budget that suffices, where what is known of the box says so."""
+    box, known_heads = {"answers": oracle.answers, "biases": True}, error.known.get("heads")
+    if error.family in ("", "attention"):
+        what, queries = "for one head", plan(oracle.dim, **box)
+    elif error.family == "any-network":
+        what, queries = "for one head with a network behind it", plan(oracle.dim, family="any-network", **box)
+    elif error.family == "multi-head" and known_heads:
+        what, queries = f"for {known_heads} heads", plan(oracle.dim, family="multi-head", heads=known_heads, **box)
+    else:
+        return f"It takes {error.budget + error.needed:,} queries at least; glasshead plan --help says what decides"
+    return f"--budget {queries} is enough {what} of dimension {oracle.dim}, biases included"
+
+
 @contextmanager
 def advice(oracle: Oracle) -> Iterator[None]:
     """Errors that pass through get a note, which is printed after their message."""
     try:
         yield
     except BudgetExceeded as error:
-        enough = plan(oracle.dim, biases=True, answers=oracle.answers)
-        error.add_note(f"--budget {enough} is enough for dimension {oracle.dim}, biases included")
+        error.add_note(enough_for(error, oracle))
         raise
     except TargetMismatch as error:
         if oracle.answers == "value" and oracle.tolerance == oracle.rtol == 0 and "tolerance" not in str(error):
@@ -74,6 +98,7 @@ EXIT_CODES: dict[type[BaseException], int] = {
     OracleError: 6,
     NotConverged: 7,
     KeyboardInterrupt: INTERRUPTED,
+    Interrupted: INTERRUPTED,
 }
 EXPECTED: tuple[type[BaseException], ...] = (
     GlassheadError,
@@ -84,13 +109,16 @@ EXPECTED: tuple[type[BaseException], ...] = (
     MemoryError,
     UsageError,
     KeyboardInterrupt,
+    Interrupted,
+    ImportError,
 )
 
 
 def report(error: BaseException, as_json: bool) -> int:
     """Say what went wrong, on stderr or as JSON on stdout; returns the exit code."""
     if as_json:
-        print_json({"error": type(error).__name__, "message": message(error), **details(error)})
+        kind = "KeyboardInterrupt" if isinstance(error, Interrupted) else type(error).__name__
+        print_json({"error": kind, "message": message(error), **details(error)})
     else:
         show(error)
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), BAD_INPUT)
@@ -142,7 +170,7 @@ def as_options(words: str) -> str:
 
 
 def headline(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | Interrupted):
         return "Stopped"
     titles = {
         NotIdentifiable: "Not identifiable",

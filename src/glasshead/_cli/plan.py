@@ -6,16 +6,18 @@ from typing import Annotated
 
 import typer
 
-from .options import Accuracy, Answers, Family, Json, Rank, examples
-from .screen import console, print_json
+from .options import Accuracy, Answers, Family, Json, Price, Rank, examples
+from .screen import console, print_json, rows
 
 EXAMPLES = examples(
     "glasshead plan --dim 64",
     "glasshead plan --dim 64 --biases",
+    "glasshead plan --dim 64 --family auto --price-per-query 0.001",
     "glasshead plan --dim 64 --family multi-head --heads 8 --rank 8",
     "glasshead plan --dim 64 --family transformer --width 128",
     "glasshead plan --dim 64 --json",
 )
+USUAL_HEADS = 2, 4, 8, 12  # numbers of heads that "auto" is planned for, where none is named
 
 
 def command(
@@ -27,6 +29,7 @@ def command(
     accuracy: Accuracy = None,
     width: Annotated[int | None, typer.Option(min=1, help="How many neurons a transformer has.")] = None,
     biases: Annotated[bool, typer.Option("--biases", help="The box has a key bias and a bias.")] = False,
+    price: Price = None,
     as_json: Json = False,
 ) -> None:
     """Say how many queries a recovery will ask at most."""
@@ -35,10 +38,41 @@ def command(
     box = Sizes(dim, rank, heads, width, answers, accuracy, biases)
     queries, parameters = planned(box, family)
     limit = parameters if answers == "value" else (parameters - 1) * box.score_bits
+    kinds = plans_of_kinds(box) if family == "auto" else {}
     if as_json:
-        print_json({"dim": dim, "family": family, "queries": queries, "limit": limit})
+        more = ({"kinds": kinds} if kinds else {}) | ({} if price is None else {"cost": price * queries})
+        print_json({"dim": dim, "family": family, "queries": queries, "limit": limit} | more)
+        return
+    cost = "" if price is None else f", {price * queries:,.2f} at {price:g} per query"
+    if kinds:
+        console().print(f"[bold]{queries:,}[/] queries at most{cost}, before a box of none of these kinds is refused:")
+        money = "" if price is None else " ({:,.2f})"
+        console().print(
+            rows(*((what, f"{most:,}" + money.format((price or 0) * most)) for what, most in kinds.items()))
+        )
         return
     console().print(
-        f"[bold]{queries:,}[/] queries at most, {queries / limit:.4g} x the information limit: "
+        f"[bold]{queries:,}[/] queries at most{cost}, {queries / limit:.4g} x the information limit: "
         f"the box has {parameters:,} free parameters, and one answer is one {'bit' if answers == 'sign' else 'number'}"
     )
+
+
+def plans_of_kinds(box) -> dict[str, int]:
+    """What "auto" asks at most of a box of each kind, one number per answer unless it says otherwise."""
+    from dataclasses import replace
+
+    from .._plan import planned
+
+    one = replace(box, heads=1)
+    kinds = {"one head": planned(one, "attention").queries}
+    if box.answers == "sign":
+        return kinds
+    for H in USUAL_HEADS if box.heads == 1 else (box.heads,):
+        each = replace(box, heads=H, rank=box.rank or max(1, box.dim // H))
+        if box.dim >= H:
+            kinds[f"{H} heads of rank {each.rank}"] = planned(each, "multi-head").queries
+            kinds[f"{H} heads in a block, {box.dim} numbers per answer"] = planned(each, "block").queries
+    kinds["one head with any network behind it"] = planned(one, "any-network").queries
+    if box.width is not None:
+        kinds[f"one head with a ReLU network of {box.width} neurons"] = planned(one, "transformer").queries
+    return kinds

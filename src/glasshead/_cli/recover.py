@@ -6,26 +6,30 @@ import sys
 import warnings
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .._families import ANSWERS
-from .options import Accuracy, Answers, Family, Json, Rank, Seed, examples, make_folder, models, open_target
+from .options import Accuracy, Answers, Family, Json, Price, Rank, Seed, examples, one_of, targets
 from .screen import patient_bar, print_json
 
 EXAMPLES = examples(
     "glasshead recover target.safetensors",
     "glasshead recover mybox:answer --dim 64 --run runs/first",
     "glasshead recover mybox:answer --dim 64 --tolerance 1e-6 --max-norm 100 --json",
+    "glasshead recover encoder.onnx --budget 100000",
+    "glasshead recover http://127.0.0.1:8000/v2/models/head --run runs/served --price-per-query 0.001",
 )
+DTYPES = "float64", "float32", "float16"
 
 
 def command(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TARGET", help="A .safetensors model, or module:callable with --dim.", autocompletion=models
+            metavar="TARGET",
+            help="A .safetensors model, an .onnx file, module:callable with --dim, or the URL of a served model.",
+            autocompletion=targets,
         ),
     ],
     family: Family = "auto",
@@ -37,52 +41,80 @@ def command(
     rank: Rank = None,
     accuracy: Accuracy = None,
     budget: Annotated[int | None, typer.Option(help="The most queries to ask.")] = None,
+    norm: Annotated[
+        str, typer.Option(help="A normalisation before the head: auto, none, layer:1e-5, rms:1e-6.")
+    ] = "auto",
     seed: Seed = 0,
     dim: Annotated[int | None, typer.Option(min=1, help="The length of a token, for module:callable.")] = None,
-    run: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Save the result in this folder.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="What module:callable computes in.", autocompletion=one_of(DTYPES))
+    ] = None,
+    place: Annotated[
+        int | None, typer.Option(help="Which token's answer counts where the box answers each; -1 is the last.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="Which output of an .onnx file or a served model to read.")] = None,
+    cut: Annotated[str | None, typer.Option(help="The tensor at which to cut an .onnx file of token ids.")] = None,
+    run: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep answers and result in this folder, or go on there.")
+    ] = None,
+    price: Price = None,
     as_json: Json = False,
 ) -> None:
     """Recover the parameters of a box from queries alone.
 
     A box of your own is a Python function in a file of the current folder: `answer` in `mybox.py` is mybox:answer. It
-    takes a numpy array of shape (B, N, d), B sequences of N tokens of length d, and returns B numbers.
+    takes a numpy array of shape (B, N, d), B sequences of N tokens of length d, and returns B numbers. It may also be a
+    torch module, or an oracle that gh.from_transformers or another adapter has made.
+
+    Every answer is kept in the folder of the run before it is used: after Ctrl-C, a crash or a spent budget the same
+    command with --run goes on where it was.
     """
     import glasshead as gh
 
-    from .outcome import advice, show_recovery
+    from .folder import folder_for, kept_in
+    from .outcome import advice, show_notes, show_recovery
+    from .target import Asked, open_target
 
-    check_answers(answers, tolerance, rtol, flips)
+    asked = Asked(dim, answers, tolerance, rtol, flips, max_norm, dtype, place, output, cut)
+    saved = None if as_json and run is None else folder_for(run, target)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the box may print; our stdout is JSON only
-        box, truth = open_target(target)
-        if dim is None and not hasattr(box, "dim"):
-            raise ValueError(f"expected --dim, the length of a token: {target} does not say")
-        if answers == "sign":
-            oracle = gh.SignOracle(box, dim, max_norm=max_norm, flips=flips)
-        else:
-            oracle = gh.ValueOracle(box, dim, tolerance=tolerance, rtol=rtol, max_norm=max_norm)
-        if run is not None:
-            make_folder(run)
-        with patient_bar() as progress, advice(oracle), warnings.catch_warnings():
+        oracle, truth = open_target(target, asked)
+        if not as_json:
+            show_notes(oracle)
+        kept = nullcontext() if saved is None else kept_in(saved, made=run is None)
+        with patient_bar() as progress, kept as journal, advice(oracle), warnings.catch_warnings():
             warnings.simplefilter("ignore", gh.HeadsMerged)  # the reason says so too
             found = gh.recover(
-                oracle, family=family, rank=rank, accuracy=accuracy, budget=budget, seed=seed, progress=progress
+                oracle,
+                family=family,
+                rank=rank,
+                accuracy=accuracy,
+                budget=budget,
+                journal=journal,
+                norm=norm_of(norm),
+                seed=seed,
+                progress=progress,
             )
             if progress is not None:
                 progress(found.queries, found.queries, "recovered")
-    if run is not None:
-        found.save(run)
+    if saved is not None:
+        found.save(saved)
     if as_json:
-        print_json(found.to_dict())
+        print_json(found.to_dict() | ({} if price is None else {"cost": price * found.queries}))
     else:
         # Signs show v and bias up to a factor.
-        far = None if truth is None else gh.distance(found.model, truth, up_to_scale=answers == "sign")
-        show_recovery(found, far, run)
+        far = None if truth is None else gh.distance(found.model, truth, up_to_scale=oracle.answers == "sign")
+        show_recovery(found, far, saved, price)
 
 
-def check_answers(answers: str, tolerance: float, rtol: float, flips: float) -> None:
-    if answers not in ANSWERS:
-        raise ValueError(f"expected --answers to be one of {ANSWERS}, got {answers!r}")
-    if answers == "sign" and (tolerance or rtol):
-        raise ValueError("expected no --tolerance and no --rtol with --answers sign: yes is not close to no")
-    if answers == "value" and flips:
-        raise ValueError("expected no --flips with --answers value: say how far off answers may be with --tolerance")
+def norm_of(text: str) -> Any:
+    """What `--norm` says, as `gh.recover` takes it."""
+    import glasshead as gh
+
+    if text in ("auto", "none"):
+        return None if text == "none" else text
+    kind, _, eps = text.partition(":")
+    try:
+        return gh.Norm(kind, float(eps))  # type: ignore[arg-type]
+    except ValueError as error:
+        raise ValueError(f"expected --norm to be auto, none, layer:EPS or rms:EPS, got {text!r}") from error

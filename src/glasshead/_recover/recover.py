@@ -143,7 +143,7 @@ def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | N
     """The box as one of a family, or why it is none; `opening` if its first queries have been asked already, `seen` is
     why it may be one."""
     declared = FAMILIES[family]
-    oracle.expect(expected_queries(wanted, declared))
+    oracle.planned = max(oracle.planned, expected_queries(wanted, declared))
     if opening is None and declared.opens and oracle.answers == "value":
         opening = read_opening(oracle, np.random.default_rng(wanted.seed))
     method = declared.methods[declared.kind(oracle.answers, None if opening is None else opening.outputs)]
@@ -163,6 +163,7 @@ def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | N
         learned: Learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
         learned, check = checked_by(method, oracle, learned, rng)
     except BudgetExceeded as error:
+        error.family = family
         if isinstance(unchecked := error.known.get("unchecked"), Learned):
             error.known["unchecked"] = hand_back(unchecked, None)
         elif method.estimate:

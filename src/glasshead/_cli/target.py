@@ -1,0 +1,133 @@
+"""TARGET of a command: a model file, an ONNX file, a Python callable, a torch module or an endpoint, as an oracle."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .._families import ANSWERS
+
+FORMS = (
+    "a .safetensors file written by glasshead new or gh.save, an .onnx file, module:callable with --dim, or the URL of "
+    "a served model, http://HOST:PORT/v2/models/NAME"
+)
+
+
+class Asked(NamedTuple):
+    """What the command line says about the box behind TARGET; None and 0 say nothing."""
+
+    dim: int | None
+    answers: str
+    tolerance: float
+    rtol: float
+    flips: float
+    max_norm: float | None
+    dtype: str | None
+    place: int | None
+    output: str | None = None
+    cut: str | None = None
+
+    @property
+    def last(self) -> int:
+        """The place whose answer counts."""
+        return -1 if self.place is None else self.place
+
+    def promise(self) -> dict[str, Any]:
+        """The keywords of the oracle."""
+        self.check()
+        names = ("flips", "max_norm") if self.answers == "sign" else ("tolerance", "rtol", "max_norm")
+        given = {name: getattr(self, name) for name in names}
+        return given | ({} if self.dtype is None else {"dtype": self.dtype})
+
+    def check(self) -> None:
+        if self.answers not in ANSWERS:
+            raise ValueError(f"expected --answers to be one of {ANSWERS}, got {self.answers!r}")
+        if self.answers == "sign" and (self.tolerance or self.rtol):
+            raise ValueError("expected no --tolerance and no --rtol with --answers sign: yes is not close to no")
+        if self.answers == "value" and self.flips:
+            words = "expected no --flips with --answers value: say how far off answers may be with --tolerance"
+            raise ValueError(words)
+
+
+def open_target(target: str, asked: Asked) -> tuple[Any, Any | None]:
+    """An oracle, and the model in it where that is known because TARGET is one of our files."""
+    import glasshead as gh
+
+    promise = asked.promise()
+    if target.startswith(("http://", "https://")):
+        refuse(asked, "dtype", "cut")
+        where = {"dim": asked.dim, "place": asked.last, "output": asked.output}
+        return gh.from_http(target, answers=asked.answers, **where, **promise), None
+    if target.endswith(".onnx"):
+        refuse(asked, "dim", "place", "dtype")
+        return gh.from_onnx(target, output=asked.output, cut=asked.cut, answers=asked.answers, **promise), None
+    refuse(asked, "output", "cut")
+    oracle = gh.SignOracle if asked.answers == "sign" else gh.ValueOracle
+    if Path(target).exists() or target.endswith(".safetensors"):
+        refuse(asked, "place")
+        model = load_model(target)
+        return oracle(model, asked.dim, **promise), model
+    if ":" not in target:
+        raise FileNotFoundError(f"there is no {target} here; expected {FORMS}")
+    box = load_callable(target)
+    if isinstance(box, gh.Oracle):
+        refuse(asked, *(name for name in Asked._fields if name != "answers"))
+        return box, None
+    dim = asked.dim or getattr(box, "dim", None)
+    if dim is None:
+        raise ValueError(f"expected --dim, the length of a token: {target} does not say")
+    if is_torch_module(box):
+        return gh.from_torch(box, dim, place=asked.last, answers=asked.answers, **promise), None
+    if asked.place is None:
+        return oracle(box, asked.dim, **promise), None
+    return oracle(lambda X: box(X)[:, asked.place], dim, **promise), None
+
+
+def refuse(asked: Asked, *names: str) -> None:
+    """Options that this kind of target says by itself."""
+    for name in names:
+        given = getattr(asked, name)
+        if given is not None and (given or name == "place"):
+            raise ValueError(f"expected no --{name.replace('_', '-')}: this target says that itself")
+
+
+def is_torch_module(box: Any) -> bool:
+    """Whether it is one, without loading torch for boxes that have nothing to do with it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(box, torch.nn.Module)
+
+
+def load_model(path: str | os.PathLike) -> Any:
+    """The model in a file of ours, or in a folder that `found.save` wrote."""
+    import glasshead as gh
+
+    return gh.load_recovery(path).model if Path(path).is_dir() else gh.load(path)
+
+
+def load_callable(target: str) -> Callable:
+    module_name, _, path = target.partition(":")
+    if module_name.endswith(".py"):
+        raise ValueError(f"expected the name of a module, got {module_name}; write {module_name[:-3]}:{path}")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise ValueError(f"{module_name} needs the module {error.name}, which is not installed") from error
+        raise ValueError(f"there is no module {module_name} in {here} or on the Python path") from error
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"importing {module_name} raised {type(error).__name__}: {error}") from error
+    try:
+        box = reduce(getattr, path.split("."), module)
+    except AttributeError as error:
+        raise ValueError(f"there is no {path!r} in the module {module_name} ({module.__file__})") from error
+    if not callable(box):
+        raise TypeError(f"expected a callable that takes a (B, N, d) array, got {target}, of type {type(box).__name__}")
+    return box
