@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import (
+    adapters_page,
     any_network_page,
     blocks_page,
     constants_page,
@@ -15,6 +16,7 @@ from . import (
     transformer_page,
     tree,
     trust_page,
+    your_model_page,
 )
 from .fresh import ROOT
 from .sensing import table
@@ -30,6 +32,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "trust.md": trust_page.page,
     "blocks.md": encoder_page.page,
     "decoders.md": decoder_page.page,
+    "hugging-face.md": adapters_page.page,
+    "your-model.md": your_model_page.page,
     "how-it-is-built.md": tree.page,
 }
 

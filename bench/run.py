@@ -18,6 +18,7 @@ import glasshead as gh
 
 from . import (
     accuracy,
+    adapters,
     any_network,
     blocks,
     boxes,
@@ -57,6 +58,7 @@ BENCHES = {
     "trust": trust,
     "blocks": blocks,
     "boxes": boxes,
+    "adapters": adapters,
     "journal": journal,
     "encoder": encoder,
     "decoder": decoder,

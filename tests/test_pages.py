@@ -37,12 +37,13 @@ def test_pages_are_in_sync_with_the_measurements(name):
     assert (ROOT / "docs" / name).read_text() == PAGES[name](), f"docs/{name} is out of date: run `make tables`"
 
 
-@pytest.mark.parametrize("name", ["noise.md", "transformers.md", "any-network.md", "multi-head.md"])
+@pytest.mark.parametrize("name", ["noise.md", "transformers.md", "any-network.md", "multi-head.md", "hugging-face.md"])
 def test_examples_run(name):
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(), re.DOTALL)
     assert examples
+    names = {}  # later examples go on from earlier ones
     for code in examples:
-        exec(compile(code, name, "exec"), {})
+        exec(compile(code, name, "exec"), names)
 
 
 @pytest.mark.parametrize("error", [1e-12, 2e-8])

@@ -177,6 +177,12 @@ def test_a_model_that_is_not_ready_is_waited_for(server, status):
         gh.from_http(server.url, attempts=2)
 
 
+def test_binary_where_the_server_cannot_read_it(server):
+    server.change(json_only=True)
+    with pytest.raises(gh.OracleError, match=r"got 400 'unexpected FP64'; see what .* log says, or try binary=False"):
+        gh.from_http(server.url, binary=True)
+
+
 def test_a_model_that_is_not_there(server):
     url = server.url.replace("head", "other")
     with pytest.raises(

@@ -65,6 +65,11 @@ def test_addresses_that_cannot_be_right(url, words):
         gh.from_http(url)
 
 
+def test_an_address_that_is_no_string():
+    with pytest.raises(TypeError, match="expected a URL as a string, got int"):
+        gh.from_http(5)
+
+
 def test_nobody_listens():
     with pytest.raises(gh.OracleError, match=r"expected an answer from .*got no connection .*refused.*server is up"):
         gh.from_http("http://127.0.0.1:9/v2/models/head")
@@ -108,8 +113,8 @@ def test_a_server_that_hangs():
     def act(request):
         (hangs if request.body else model(VECTORS))(request)
 
-    said = refusal(act, timeout=0.2, attempts=2)
-    assert "got nothing within 0.2 s (2 times in a row); give timeout= more seconds, or batch= fewer" in said
+    said = refusal(act, timeout=0.7, attempts=2)
+    assert "got nothing within 0.7 s (2 times in a row); give timeout= more seconds, or batch= fewer" in said
 
 
 @pytest.mark.parametrize("datatype", ["INT64", "INT32", "BYTES"])
@@ -136,6 +141,9 @@ def test_token_ids_are_no_vectors(datatype):
         ([VECTORS], {"batch": 0}, "expected batch to be an integer >= 1"),
         ([VECTORS], {"attempts": 0}, "expected attempts to be an integer >= 1"),
         ([VECTORS], {"timeout": -1}, "expected timeout to be a positive number"),
+        ([VECTORS], {"timeout": None}, "expected timeout to be a positive number"),
+        ([VECTORS], {"place": "last"}, "expected place to be an integer"),
+        ([VECTORS], {"token": 5}, "expected token= to be a string"),
         ([VECTORS], {"answers": "vector"}, "expected answers to be one of"),
     ],
 )

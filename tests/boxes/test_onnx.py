@@ -9,45 +9,15 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import glasshead as gh
 
+from .local import KINDS, head_file, saved
+
 HEAD = gh.Attention.random(8, seed=3)
 X = np.random.default_rng(4).standard_normal((5, 6, 8))
-KINDS = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16}
-
-
-def saved(path, nodes, inputs, outputs, tensors=()):
-    """A file with these nodes; `inputs` and `outputs` are `(name, kind, shape)`."""
-    values = [[helper.make_tensor_value_info(*one) for one in some] for some in (inputs, outputs)]
-    weights = [numpy_helper.from_array(np.asarray(array), name) for name, array in tensors]
-    graph = helper.make_graph(nodes, "box", *values, weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, path)
-    return path
-
-
-def head_file(path, head=HEAD, dtype="float64", axes=("B", "N"), more=(), rows=None):
-    """A head, and beside its answer the hidden vector that it reads it from."""
-    nodes = [
-        helper.make_node("Gather", ["x", "last"], ["query"], axis=1),
-        helper.make_node("MatMul", ["query", "Wt"], ["key"]),
-        helper.make_node("Transpose", ["x"], ["turned"], perm=[0, 2, 1]),
-        helper.make_node("MatMul", ["key", "turned"], ["scores"]),
-        helper.make_node("Softmax", ["scores"], ["weights"], axis=2),
-        helper.make_node("MatMul", ["weights", "x"], ["mean"]),
-        helper.make_node("MatMul", ["mean", "v"], ["one"]),
-        helper.make_node("Squeeze", ["one", "second"], ["y"]),
-        helper.make_node("Squeeze", ["mean", "second"], ["hidden"]),
-    ]
-    numbers = [("Wt", head.W.T.astype(dtype)), ("v", head.v.astype(dtype))]
-    tensors = [*numbers, ("last", np.array([-1])), ("second", np.array([1]))]
-    kind, rows = KINDS[dtype], rows or axes[0]
-    inputs = [("x", kind, [*axes, head.dim]), *more]
-    return saved(path, nodes, inputs, [("y", kind, [rows]), ("hidden", kind, [rows, head.dim])], tensors)
 
 
 class Encoder(torch.nn.Module):
@@ -85,7 +55,7 @@ def file(tmp_path):
 
 
 def test_a_head_in_a_file_is_recovered_like_the_same_head_in_numpy(file):
-    oracle = gh.from_onnx(head_file(file))
+    oracle = gh.from_onnx(head_file(file, HEAD))
     assert oracle.dim == 8
     np.testing.assert_allclose(oracle(X), HEAD(X), atol=1e-14)
     here, there = gh.recover(gh.ValueOracle(HEAD)), gh.recover(oracle)
@@ -110,13 +80,13 @@ def test_an_exported_encoder_answers_as_it_does_in_torch(file, dtype, batch_firs
 
 
 def test_float16_is_named(file):
-    oracle = gh.from_onnx(head_file(file, dtype="float16"), max_norm=4.0)
+    oracle = gh.from_onnx(head_file(file, HEAD, dtype="float16"), max_norm=4.0)
     assert oracle.notes[0] == "it is asked in float16"
     assert oracle.roundoff == 2.0**-11
 
 
 def test_the_first_output_is_read_unless_another_is_named(file):
-    head_file(file)
+    head_file(file, HEAD)
     assert "its output 'y' is read, one of ['y', 'hidden']" in gh.from_onnx(file).notes
     assert gh.from_onnx(file, output="hidden")(X).shape == (5, 8)
     signs = gh.from_onnx(file, input="x", output="y", answers="sign")
@@ -134,7 +104,7 @@ def test_some_of_the_numbers_of_an_answer(file):
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_batch_of_fixed_size_is_filled_up(file, size):
-    oracle = gh.from_onnx(head_file(file, axes=(size, "N"), rows=size))
+    oracle = gh.from_onnx(head_file(file, HEAD, axes=(size, "N"), rows=size))
     assert f"it takes batches of {size} only" in oracle.notes
     before = oracle.queries
     np.testing.assert_allclose(oracle(X), HEAD(X), atol=1e-14)
@@ -168,7 +138,7 @@ def test_a_number_for_each_token_of_a_batch_of_fixed_size(file):
 
 def masked_file(path, names):
     """The head, and some more inputs of ids whose sum is added; there is a use for each."""
-    head_file(path, more=[(name, TensorProto.INT64, ["B", "N"]) for name in names])
+    head_file(path, HEAD, more=[(name, TensorProto.INT64, ["B", "N"]) for name in names])
     model = onnx.load(path)
     for at, name in enumerate(names):
         model.graph.node.extend(
@@ -271,6 +241,10 @@ def passed_on(path, shape, kind="float32", node=None, tensors=(), axes=None):
     return saved(path, [node], [("x", KINDS[kind], shape)], answered, tensors)
 
 
+def plain(path):
+    return head_file(path, HEAD)
+
+
 def two_inputs(path):
     inputs = [(name, TensorProto.FLOAT, ["B", "N", 8]) for name in "ab"]
     nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
@@ -289,12 +263,12 @@ WRONG = {
     "nonsense to cut": (lambda p: written(p, b"nonsense"), {"cut": "t"}, ValueError, "an ONNX file that onnxruntime"),
     "nothing": (lambda p: written(p, b""), {}, ValueError, "an ONNX file that onnxruntime can run"),
     "input": (
-        head_file,
+        plain,
         {"input": "tokens"},
         ValueError,
         r"one of the file's, 'x' \(double, \['B', 'N', 8\]\); got 'tok",
     ),
-    "output": (head_file, {"output": "z"}, ValueError, "one of the file's, 'y' .*, 'hidden' .*got 'z'"),
+    "output": (plain, {"output": "z"}, ValueError, "one of the file's, 'y' .*, 'hidden' .*got 'z'"),
     "output of a cut": (lambda p: ids_file(p)[1], {"cut": "/Add_output_0", "output": "z"}, ValueError, "got 'z'"),
     "an operation": (
         lambda p: passed_on(p, ["B", "N", 8], "float64", helper.make_node("Erf", ["x"], ["y"])),
@@ -302,16 +276,21 @@ WRONG = {
         ValueError,
         "it has no float64 for some operations",
     ),
-    "kind of output": (head_file, {"output": 1.5}, TypeError, "expected output to be an integer"),
-    "input and cut": (head_file, {"input": "x", "cut": "mean"}, ValueError, "expected input= or cut="),
-    "dim": (head_file, {"dim": 4}, ValueError, "expected dim=8, which the file says of 'x', got dim=4"),
-    "place": (head_file, {"place": 2}, ValueError, "expected place"),
-    "keyword": (head_file, {"colour": 1}, TypeError, "colour"),
+    "kind of output": (plain, {"output": 1.5}, TypeError, "expected output to be an integer"),
+    "input and cut": (plain, {"input": "x", "cut": "mean"}, ValueError, "expected input= or cut="),
+    "dim": (plain, {"dim": 4}, ValueError, "expected dim=8, which the file says of 'x', got dim=4"),
+    "place": (plain, {"place": 2}, ValueError, "expected place"),
+    "keyword": (plain, {"colour": 1}, TypeError, "colour"),
     "no dim": (lambda p: passed_on(p, ["B", "N", "d"]), {}, ValueError, "expected dim=, the length of tokens"),
-    "length": (lambda p: head_file(p, axes=("B", 4)), {}, ValueError, r"'x' takes \['B', 4, 8\]: .*a fixed length"),
-    "both": (lambda p: head_file(p, axes=(2, 4)), {}, ValueError, "a fixed length"),
+    "length": (
+        lambda p: head_file(p, HEAD, axes=("B", 4)),
+        {},
+        ValueError,
+        r"'x' takes \['B', 4, 8\]: .*a fixed length",
+    ),
+    "both": (lambda p: head_file(p, HEAD, axes=(2, 4)), {}, ValueError, "a fixed length"),
     "told otherwise": (
-        lambda p: head_file(p, axes=(2, "N"), rows=2),
+        lambda p: head_file(p, HEAD, axes=(2, "N"), rows=2),
         {"batch_first": False},
         ValueError,
         "its sequences have a fixed length",
@@ -337,8 +316,8 @@ WRONG = {
         ValueError,
         "expected cut to name an inner tensor of the file, such as .*/words/Gather_output_0.*got",
     ),
-    "a tensor of no use": (lambda p: head_file(p), {"cut": "one", "output": "hidden"}, ValueError, "no output needs"),
-    "a cut of two axes": (head_file, {"cut": "y"}, ValueError, "its type and shape|with the axes"),
+    "a tensor of no use": (plain, {"cut": "one", "output": "hidden"}, ValueError, "no output needs"),
+    "a cut of two axes": (plain, {"cut": "y"}, ValueError, "its type and shape|with the axes"),
     "another layout": (
         lambda p: passed_on(p, ["B", "N", 8], node=helper.make_node("Transpose", ["x"], ["y"], perm=[2, 0, 1])),
         {},
@@ -373,7 +352,7 @@ def test_what_cannot_be_asked_is_refused_with_a_sentence(case, file):
 
 
 def test_without_onnxruntime_the_extra_is_named(file, monkeypatch):
-    head_file(file)
+    head_file(file, HEAD)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match=r"needs onnxruntime, .*pip install 'glasshead\[onnx\]'"):
         gh.from_onnx(file)

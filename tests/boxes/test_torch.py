@@ -10,15 +10,11 @@ import torch
 
 import glasshead as gh
 
+from .local import tensors_of
+
 RNG = np.random.default_rng(5)
 HEAD = gh.Attention.random(8, seed=3)
 X = RNG.standard_normal((4, 6, 16))
-
-
-def tensors_of(head):
-    """The same head, computed by torch."""
-    W, v = torch.tensor(head.W), torch.tensor(head.v)
-    return lambda T: torch.einsum("bn,bnd,d->b", torch.softmax(T @ W @ T[:, -1:].mT, dim=1)[..., 0], T, v)
 
 
 def encoder_layer(dtype=torch.float64, seed=0, dropout=0.0, **kw):
@@ -235,6 +231,11 @@ WRONG = {
         lambda: gh.from_torch(Pooled().eval(), 8),
         gh.OracleError,
         "is dim=8 right, and does it take batches",
+    ),
+    "ids": (
+        lambda: gh.from_torch(torch.nn.Sequential(torch.nn.Embedding(9, 8), torch.nn.Linear(8, 8)), 8),
+        gh.OracleError,
+        "it takes token ids: pass a callable that takes vectors in their place",
     ),
     "keys of another length": (
         lambda: gh.from_torch(torch.nn.MultiheadAttention(16, 2, kdim=4).eval(), 16),

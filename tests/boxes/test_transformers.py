@@ -13,22 +13,10 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 import glasshead as gh
 
+from .local import in_float64, made
+
 X = np.random.default_rng(2).standard_normal((3, 6, 16))
 T = torch.tensor(X)
-
-
-def made(name, head="Model", layers=2, dtype=torch.float64, **kw):
-    sizes = {
-        "Bert": {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": layers},
-        "GPT2": {"n_embd": 16, "n_head": 2, "n_layer": layers, "bos_token_id": 0, "eos_token_id": 0},
-        "DistilBert": {"dim": 16, "n_heads": 2, "n_layers": layers, "hidden_dim": 32},
-        "Bloom": {"hidden_size": 16, "n_head": 2, "n_layer": layers},
-        "Albert": {"hidden_size": 16, "embedding_size": 8, "num_attention_heads": 2, "intermediate_size": 32},
-    }
-    own = sizes.get(name, sizes["Bert"])
-    config = getattr(transformers, f"{name}Config")(vocab_size=40, initializer_range=0.2, **{**own, **kw})
-    torch.manual_seed(7)
-    return getattr(transformers, name + head)(config).to(dtype).eval()
 
 
 @pytest.fixture(autouse=True)
@@ -90,9 +78,7 @@ def test_the_first_layer_of_each_family_is_what_the_model_has_behind_its_front()
 
 @pytest.mark.parametrize("name", ["Bert", "GPT2", "Llama", "DistilBert", "GPTNeoX", "Mistral", "Bloom", "Qwen2", "OPT"])
 def test_a_later_layer_is_asked_as_the_model_asks_it(name):
-    kw = {"word_embed_proj_dim": 16} if name == "OPT" else {}
-    kw |= {"num_key_value_heads": 1} if name in ("Mistral", "Qwen2") else {}
-    model = made(name, **kw)
+    model = made(name, **({"num_key_value_heads": 1} if name in ("Mistral", "Qwen2") else {}))
     seen = {}
 
     def see(which):
@@ -151,21 +137,6 @@ def test_a_llama_in_float64_is_said_to_compute_in_float32_and_is_not_recovered()
     assert oracle.roundoff == 2.0**-24
     with pytest.raises(gh.AccuracyUnreachable):
         gh.recover(oracle)
-
-
-def in_float64(llama):
-    """Norms and rotary positions of a LLaMA in float64, which transformers computes in float32."""
-    for part in llama.modules():
-        if hasattr(part, "variance_epsilon"):
-            part.forward = torch.nn.RMSNorm(16, part.variance_epsilon, dtype=torch.float64).forward
-    frequencies = 1e4 ** -(torch.arange(0, 8, 2, dtype=torch.float64) / 8)
-
-    def turns(_, position_ids):
-        angles = (position_ids[..., None] * frequencies).repeat(1, 1, 2)
-        return angles.cos(), angles.sin()
-
-    llama.base_model.rotary_emb.forward = turns
-    return llama
 
 
 @pytest.mark.parametrize("kw", [{"layer": 0}, {"output": "logits"}])
@@ -229,6 +200,13 @@ def test_a_narrow_model_is_named(dtype):
     np.testing.assert_allclose(oracle(X), alone, atol=0.1 if dtype == "bfloat16" else 1e-5)
 
 
+def test_some_logits_are_chosen():
+    model = made("GPT2", "LMHeadModel", layers=1)
+    every = gh.from_transformers(model, output="logits")
+    some = gh.from_transformers(model, output="logits", token_ids=[3, 1])
+    assert np.array_equal(some(X), every(X)[:, [3, 1]])
+
+
 def test_the_rest_is_passed_on():
     oracle = gh.from_transformers(made("Bert"), layer=0, tolerance=1e-3, max_norm=5.0)
     assert (oracle.tolerance, oracle.max_norm) == (1e-3, 5.0)
@@ -236,6 +214,46 @@ def test_the_rest_is_passed_on():
         made("Bert", "ForSequenceClassification", num_labels=1), output="logits", answers="sign"
     )
     assert signs(X).dtype == bool
+
+
+class Handed(transformers.PreTrainedModel):
+    """A model that hands the tokens it began with to every layer."""
+
+    config_class = transformers.BertConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.words = torch.nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = torch.nn.ModuleList(Handing(config.hidden_size) for _ in range(config.num_hidden_layers))
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.words
+
+    def forward(self, input_ids=None, inputs_embeds=None):
+        hidden = inputs_embeds
+        for layer in self.layers:
+            hidden = layer(hidden_states=hidden, first=(inputs_embeds,))
+        return {"last_hidden_state": hidden}
+
+
+class Handing(torch.nn.Linear):
+    def __init__(self, dim):
+        super().__init__(dim, dim)
+
+    def forward(self, hidden_states, first):
+        return super().forward(hidden_states) + first[0]
+
+
+def handed():
+    return Handed(transformers.BertConfig(hidden_size=16, num_hidden_layers=2, vocab_size=40)).double().eval()
+
+
+def test_a_model_of_ones_own():
+    model = handed()
+    with torch.no_grad():
+        wanted = model(inputs_embeds=T)["last_hidden_state"][:, -1].numpy()
+    np.testing.assert_allclose(gh.from_transformers(model)(X), wanted, atol=1e-13)
 
 
 WRONG = {
@@ -264,10 +282,30 @@ WRONG = {
     "no such layer": (lambda: gh.from_transformers(made("Bert"), 2), ValueError, "one of 0 to 1, got 2"),
     "no number": (lambda: gh.from_transformers(made("Bert"), "0"), ValueError, "expected layer to be an integer"),
     "no list of layers": (lambda: gh.from_transformers(made("Albert"), 0), ValueError, "no list of layers was found"),
+    "ids of a hidden state": (
+        lambda: gh.from_transformers(made("Bert"), token_ids=[1]),
+        ValueError,
+        "expected output='logits' with token_ids=",
+    ),
+    "no such id": (
+        lambda: gh.from_transformers(made("GPT2", "LMHeadModel"), output="logits", token_ids=[40]),
+        ValueError,
+        "below 40, the size of the vocabulary",
+    ),
     "two stacks": (
         lambda: gh.from_transformers(made("T5", d_model=16, d_kv=8, num_heads=2, d_ff=32, num_layers=1)),
         ValueError,
         r"one stack of layers, got T5Model.*pass model.get_encoder\(\)",
+    ),
+    "tokens handed on": (
+        lambda: gh.from_transformers(handed(), 1),
+        ValueError,
+        "a layer that can be cut out; this Handing is handed something else that depends on",
+    ),
+    "a model that fails": (
+        lambda: gh.from_transformers(made("Mistral", num_key_value_heads=8), 1),
+        gh.OracleError,
+        r"the model raised RuntimeError: .*\(asked: \(1, 3, 16\), up to its MistralDecoderLayer",
     ),
     "pixels": (
         lambda: gh.from_transformers(transformers.ViTModel(transformers.ViTConfig(hidden_size=12)).eval()),
@@ -292,7 +330,7 @@ def test_what_cannot_be_asked_is_refused_with_a_sentence(case):
 
 def test_a_model_that_is_too_short_says_so():
     oracle = gh.from_transformers(made("GPT2", n_positions=4), layer=0)
-    with pytest.raises(gh.OracleError, match="the box raised"):
+    with pytest.raises(gh.OracleError, match="the model raised IndexError"):
         oracle(X)
 
 

@@ -49,7 +49,7 @@ def test_what_may_pass_is_tried_again_and_counted(fault):
 @pytest.mark.parametrize("fault", [hangs, drips])
 def test_an_answer_that_is_late_as_a_whole_is_asked_for_again(fault):
     with serving(fault, OK) as server:
-        transport, _ = asked(server, timeout=0.3)
+        transport, _ = asked(server, timeout=1.0)
         assert transport.resent == 3
         transport.close()
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.boxes.local import head_file
 from tests.boxes.served import Served
-from tests.boxes.test_onnx import head_file
 
 import glasshead as gh
 from glasshead._cli import compare, demo, new, options, plan, recover
@@ -155,7 +155,7 @@ def test_help_has_examples_that_work(cli, name):
         gh.save(head, path)
     if name != "recover":
         gh.recover(head).save("runs/first")
-    head_file("encoder.onnx")
+    head_file("encoder.onnx", gh.Attention.random(8, seed=3))
     with Served(Path("target.safetensors").absolute(), "--whole") as server:
         for example in examples:
             assert example in shown.words

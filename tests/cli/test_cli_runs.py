@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.boxes.local import head_file
 from tests.boxes.served import Served
-from tests.boxes.test_onnx import head_file
 
 import glasshead as gh
 

@@ -51,12 +51,13 @@ BOXES = {
 @pytest.mark.parametrize("kind", BOXES)
 @pytest.mark.parametrize("batches", [0, 1, 5, 17])
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, kind, batches):
-    whole = gh.recover(BOXES[kind](HEAD))
+    box, options = BOXES[kind], {"accuracy": 1e-2} if kind == "signs" else {}
+    whole = gh.recover(box(HEAD), **options)
     first = Failing(HEAD, batches)
     with pytest.raises(Power):
-        gh.recover(BOXES[kind](first), journal=tmp_path / "run.sqlite")
+        gh.recover(box(first), journal=tmp_path / "run.sqlite", **options)
     second = Failing(HEAD, 10**6)
-    found = gh.recover(BOXES[kind](second), journal=tmp_path / "run.sqlite")
+    found = gh.recover(box(second), journal=tmp_path / "run.sqlite", **options)
     assert same(found, whole)
     assert found.queries == first.seen + second.seen  # everything that was sent, the lost batch twice
     lost_or_looked = found.queries - whole.queries

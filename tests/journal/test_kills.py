@@ -7,7 +7,7 @@ from .kills import killed_runs
 
 @pytest.mark.slow
 def test_a_run_over_http_that_is_killed_again_and_again(tmp_path):
-    run = killed_runs(tmp_path, kills=4, dim=16, seconds=0.01, seed=0)
+    run = killed_runs(tmp_path, kills=3, dim=16, seconds=0.01, seed=0)
     assert run.same
     assert run.lost == 0
     assert run.uninterrupted < run.counted <= run.most

@@ -11,7 +11,7 @@ as it takes.
 `completions`: language models that take vectors as prompts; `logprobs`: what their servers say of the next token.
 """
 
-from .base import needs, opened
+from .base import SAME_BATCH, needs, opened
 from .completions import from_completions
 from .http import from_http
 from .onnx import from_onnx

@@ -7,15 +7,18 @@ import os
 import re
 from urllib.parse import urlsplit
 
+from .._types import no_type_check
+
 TOKEN = "GLASSHEAD_TOKEN"  # of the environment
 
 
+@no_type_check
 def checked_token(url: str, token: str | None) -> str:
     """The token for `url`: the one given, or the environment's; "" for none. Never over an open line."""
     given = "token=" if token is not None else TOKEN
-    token = (os.environ.get(TOKEN, "") if token is None else token).strip()
-    if not re.fullmatch(r"[!-~]*", token):
-        raise ValueError(f"expected {given} to be printable ASCII without spaces, got something else")
+    token = os.environ.get(TOKEN, "") if token is None else token
+    if not isinstance(token, str) or not re.fullmatch(r"[!-~]*", token := token.strip()):
+        raise ValueError(f"expected {given} to be a string of printable ASCII without spaces, got something else")
     parts = urlsplit(url)
     if token and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         readable = f"the token of {given} would be readable on the way to {parts.hostname}"
@@ -23,6 +26,7 @@ def checked_token(url: str, token: str | None) -> str:
     return token
 
 
+@no_type_check
 def checked_url(url: str) -> str:
     """The URL without a slash at its end; http or https, and with nothing in it that is secret."""
     if not isinstance(url, str):

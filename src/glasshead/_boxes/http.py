@@ -9,7 +9,9 @@ import numpy as np
 
 from .._errors import OracleError
 from .._oracles import ROUNDOFF, Oracle
+from .._types import no_type_check
 from .._validate import whole
+from .address import checked_url
 from .base import opened
 from .metadata import VECTORS, Described, described, parts_of
 from .parts import Parts, wants_fewer
@@ -19,6 +21,7 @@ from .wire import BF16, Tensor, packed, unpacked
 BATCH = 1024  # sequences in a request, unless the server wants fewer
 
 
+@no_type_check
 def from_http(
     url: str,
     *,
@@ -45,9 +48,11 @@ def from_http(
     `token` is a bearer token, by default the environment's GLASSHEAD_TOKEN. `promise` are the keywords of
     `gh.ValueOracle`, or with `answers="sign"` of `gh.SignOracle`.
     """
-    whole(batch, "batch", 1)
-    whole(attempts, "attempts", 1)
-    _, model = parts_of(url)
+    for value, name, least in ((batch, "batch", 1), (attempts, "attempts", 1), (place, "place", None)):
+        whole(value, name, least)
+    if binary not in (True, False, "auto"):
+        raise ValueError(f'expected binary to be True, False or "auto", got {binary!r}')
+    _, model = parts_of(checked_url(url))
     transport = Transport(model, token=token, timeout=timeout, attempts=attempts)
     with transport.token_hidden():
         about = described(
@@ -98,7 +103,8 @@ class Endpoint:
     def _read(self, reply: Reply, asked: str, X: np.ndarray) -> np.ndarray:
         if reply.status != 200:
             what = f"answers to {len(X)} sequences of {X.shape[1]} tokens from {self._url}"
-            raise self._transport.refused(reply, what, "see what the server's log says")
+            hint = "see what the server's log says" + (", or try binary=False" if self._about.binary else "")
+            raise self._transport.refused(reply, what, hint)
         message, tensors = unpacked(reply.body, reply.headers, "outputs")
         if (message.get("id") or asked) != asked:
             raise OracleError(

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import OracleError
+
 KEPT = 8  # shapes of batches for which what a layer gets beside its tokens is remembered
+HIDDEN = "hidden_states"  # what layers call their tokens, where they are handed over by name
 TOKENS = 3  # of the sequences at which the inside is looked at
 
 # What models hand to a layer beside the tokens, by name, and what it does with it.
@@ -57,7 +60,7 @@ class Cut:
     """A layer of a model, called as the model calls it.
 
     What the model hands to it beside the tokens (masks, positions, turned coordinates) depends on the shape of a batch
-    alone; it is caught on a run of the model that ends there.
+    alone, which `look` makes sure of; it is caught on a run of the model that ends there.
     """
 
     def __init__(self, torch: Any, model: Any, layer: Any):
@@ -65,11 +68,16 @@ class Cut:
         self.known: dict[tuple[int, int], tuple[tuple[Any, ...], dict[str, Any]]] = {}
 
     def caught(self, tokens: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        base = self.model.base_model
-        with ending_at(self.layer) as caught, self.torch.no_grad():
-            base(inputs_embeds=tokens, **accepted(base.forward, use_cache=False))
+        base, name, shape = self.model.base_model, type(self.layer).__name__, tuple(tokens.shape)
+        try:
+            with ending_at(self.layer) as caught, self.torch.no_grad():
+                base(inputs_embeds=tokens, **accepted(base.forward, use_cache=False))
+        except Exception as error:
+            raise OracleError(
+                f"the model raised {type(error).__name__}: {error} (asked: {shape}, up to its {name})"
+            ) from error
         if not caught:
-            raise ValueError(f"expected the model to call its {type(self.layer).__name__}, which it did not")
+            raise OracleError(f"expected the model to call its {name}, which it did not")
         return caught[0], caught[1]
 
     def zeros(self, batch: int, length: int, dtype: Any, device: Any) -> Any:
@@ -78,8 +86,17 @@ class Cut:
 
     def look(self, dtype: str, device: Any) -> tuple[int, list[str]]:
         """The length of the layer's tokens, which need not be that of the model's, and what it is told of places."""
-        args, kw = self.caught(self.zeros(1, TOKENS, getattr(self.torch, dtype), device))
-        return (args[0] if args else kw["hidden_states"]).shape[-1], told_of_places(kw)
+        tokens = self.zeros(1, TOKENS, getattr(self.torch, dtype), device)
+        args, kw = self.caught(tokens)
+        other_args, other_kw = self.caught(tokens + self.torch.linspace(1, 2, tokens.shape[-1]).to(tokens))
+        pairs = [
+            *zip(args[1:], other_args[1:], strict=True),
+            *((kw[key], other_kw[key]) for key in kw if key != HIDDEN),
+        ]
+        if not all(alike(*pair) for pair in pairs):
+            words = "is handed something else that depends on the model's tokens"
+            raise ValueError(f"expected a layer that can be cut out; this {type(self.layer).__name__} {words}")
+        return (args[0] if args else kw[HIDDEN]).shape[-1], told_of_places(kw)
 
     def __call__(self, X: Any) -> Any:
         shape = X.shape[0], X.shape[1]
@@ -88,8 +105,15 @@ class Cut:
                 self.known.pop(next(iter(self.known)))
             self.known[shape] = self.caught(self.zeros(*shape, X.dtype, X.device))
         args, kw = self.known[shape]
-        answers = self.layer(X, *args[1:], **kw) if args else self.layer(**{**kw, "hidden_states": X})
+        answers = self.layer(X, *args[1:], **kw) if args else self.layer(**{**kw, HIDDEN: X})
         return answers[0] if isinstance(answers, tuple) else answers
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether a layer is handed the same numbers twice."""
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    return one.equal(other) if hasattr(one, "equal") else True
 
 
 def told_of_places(kw: dict[str, Any]) -> list[str]:
@@ -118,7 +142,7 @@ def front(torch: Any, model: Any, layers: Any, dim: int, dtype: str, device: Any
     finally:
         for hook in hooks:
             hook.remove()
-    seen = (args[0] if args else kw["hidden_states"])[0]
+    seen = (args[0] if args else kw[HIDDEN])[0]
     if seen.shape[-1] == dim and bool((seen == token).all()):
         return ["tokens reach its first layer as they are", *told_of_places(kw)]
     names = ", ".join(ran) or "something without parameters"

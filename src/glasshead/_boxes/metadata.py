@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from .._errors import OracleError
-from .address import checked_url
 from .transport import Reply, Transport
 from .wire import BINARY_ONLY
 
@@ -36,7 +35,7 @@ class Described:
 
 def parts_of(url: str) -> tuple[str, str]:
     """The address of the server and that of the model, of the model's own address."""
-    found = re.fullmatch(r"(.+)/v2/models/[^/]+(/versions/[^/]+)?", checked_url(url).removesuffix("/infer"))
+    found = re.fullmatch(r"(.+)/v2/models/[^/]+(/versions/[^/]+)?", url.removesuffix("/infer"))
     if not found:
         hint = "; /v1/ is another protocol, but most of its servers speak both" if "/v1/" in url else ""
         raise ValueError(f"expected the address of a model, {FORM}, got {url!r}{hint}")
@@ -57,8 +56,6 @@ def described(
     if reply.status != 200 or inputs is None or outputs is None:
         raise transport.refused(reply, f"metadata of a model at {model}", f"see whether this is {FORM}")
     extends = "binary_tensor_data" in str(about.get("extensions"))
-    if binary not in (True, False, "auto"):
-        raise ValueError(f'expected binary to be True, False or "auto", got {binary!r}')
     name, datatype, size, alone = the_input(inputs, dim, dtype)
     if datatype in BINARY_ONLY and not (extends or binary is True):
         only = f"which travels only in binary, and {root}/v2 does not list binary_tensor_data"

@@ -14,6 +14,8 @@ from .base import needs, opened
 from .layout import Layout, checked_order, checked_place, find_layout
 from .tensors import Chosen, TensorBox, checked_output, format_of, name, refuse_training
 
+TAKES_IDS = "argument #1 'indices' to have"  # what torch says of an embedding that is asked with vectors
+
 
 @no_type_check
 def from_torch(
@@ -93,6 +95,8 @@ def find_way(
         except OracleError as error:
             failed = failed or error
     words = f"asked on {device} in {', '.join(formats)}: dtype= and device= choose others"
+    if TAKES_IDS in str(failed):
+        words = "it takes token ids: pass a callable that takes vectors in their place, or gh.from_transformers(model)"
     raise OracleError(f"{failed}; {words}", getattr(failed, "query", None)) from failed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ def from_transformers(
     layer: int | None = None,
     output: str = "hidden",
     *,
+    token_ids: Sequence[int] | None = None,
     answers: str = "value",
     max_norm: float | None = None,
     **promise: Any,
@@ -37,11 +39,12 @@ def from_transformers(
     (16, 'layer 3 of 12, a BertLayer, is asked alone')
 
     The model is asked through `inputs_embeds`, vectors in place of token ids, and answers for the last of them: with
-    `output="hidden"` its last hidden state, with `output="logits"` what its head makes of it. With `layer` the tokens
-    are the input of that layer, 0 the first, and the answer is its output; the layer gets masks and rotary positions as
-    the model itself hands them to it. `oracle.notes` says what stands in front of the first layer (position vectors,
-    token types, a LayerNorm; tokens that are changed by their place are refused by `gh.recover`), how many layers there
-    are (it sees through one), and which parts of a float64 model compute in float32 nevertheless.
+    `output="hidden"` its last hidden state, with `output="logits"` what its head makes of it, all logits or those of
+    `token_ids`. With `layer` the tokens are the input of that layer, 0 the first, and the answer is its output; the
+    layer gets masks and rotary positions as the model itself hands them to it. `oracle.notes` says what stands in front
+    of the first layer (position vectors, token types, a LayerNorm; tokens that are changed by their place are refused
+    by `gh.recover`), how many layers there are (it sees through one), and which parts of a float64 model compute in
+    float32 nevertheless.
 
     The model must be in evaluation mode, and is never changed. The other keywords are those of `gh.ValueOracle` or,
     with `answers="sign"`, of `gh.SignOracle`.
@@ -52,8 +55,10 @@ def from_transformers(
     notes = refuse_training(model)
     formats, device, said = format_of(model)
     layers = layers_of(torch, model)
+    if token_ids is not None and output != "logits":
+        raise ValueError(f"expected output='logits' with token_ids=, got output={output!r}")
     if layer is None:
-        ask, dim = whole_model(model, output), model.get_input_embeddings().embedding_dim
+        ask, dim = whole_model(model, output, token_ids), model.get_input_embeddings().embedding_dim
         notes += front(torch, model, layers, dim, formats[0], device) if len(layers) else []
         if len(layers) > 1:
             notes.append(f"it has {len(layers)} layers, and gh.recover sees through one: layer= cuts one out")
@@ -95,8 +100,12 @@ def check_model(transformers: Any, model: Any, output: Any) -> None:
         raise ValueError(f"expected a model with logits, {words}")
 
 
-def whole_model(model: Any, output: str) -> Any:
+def whole_model(model: Any, output: str, token_ids: Sequence[int] | None) -> Any:
     """The function from tokens to hidden states or logits, of which only the last are asked for where that is known."""
+    chosen = None if token_ids is None else [whole(one, "a token id", least=0) for one in token_ids]
+    if chosen is not None and (not chosen or max(chosen) >= model.config.vocab_size):
+        words = f"at least one number below {model.config.vocab_size}, the size of the vocabulary"
+        raise ValueError(f"expected token_ids to be {words}; got {list(chosen)}")
     asked = model.base_model if output == "hidden" else model
     kw = accepted(asked.forward, use_cache=False, logits_to_keep=1)
     key = "last_hidden_state" if output == "hidden" else "logits"
@@ -105,7 +114,7 @@ def whole_model(model: Any, output: str) -> Any:
         found = asked(inputs_embeds=X, **kw)
         if key not in found:
             raise ValueError(f"expected {type(asked).__name__} to answer {key}, got {list(found)}")
-        return found[key]
+        return found[key] if chosen is None else found[key][..., chosen]
 
     return ask
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from .._errors import OracleError
+from .._types import no_type_check
 from .._validate import positive
 from .address import checked_token, is_loopback
 from .base import needs
@@ -107,6 +108,7 @@ def busy(reply: Reply) -> bool:
 class Transport:
     """Sends requests to the server of `url`. `resent` counts sequences that were sent more than once."""
 
+    @no_type_check
     def __init__(self, url: str, *, token: str | None = None, timeout: float = TIMEOUT, attempts: int = ATTEMPTS):
         self._errors = needs("httpx2", "http")
         self._token = checked_token(url, token)

@@ -59,13 +59,13 @@ def open_target(target: str, asked: Asked) -> tuple[Any, Any | None]:
     import glasshead as gh
 
     promise = asked.promise()
+    where = {"dim": asked.dim, "place": asked.last, "output": asked.output}
     if target.startswith(("http://", "https://")):
         refuse(asked, "dtype", "cut")
-        where = {"dim": asked.dim, "place": asked.last, "output": asked.output}
         return gh.from_http(target, answers=asked.answers, **where, **promise), None
     if target.endswith(".onnx"):
-        refuse(asked, "dim", "place", "dtype")
-        return gh.from_onnx(target, output=asked.output, cut=asked.cut, answers=asked.answers, **promise), None
+        refuse(asked, "dtype")
+        return gh.from_onnx(target, cut=asked.cut, answers=asked.answers, **where, **promise), None
     refuse(asked, "output", "cut")
     oracle = gh.SignOracle if asked.answers == "sign" else gh.ValueOracle
     if Path(target).exists() or target.endswith(".safetensors"):
