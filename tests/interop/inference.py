@@ -82,15 +82,15 @@ def what_it_does(url: str, about: dict[str, Any]) -> dict[str, Any]:
     [declared] = get(model)["outputs"]
     reply = post(f"{model}/infer", message)[1]
     [answered] = [output for output in reply["outputs"] if output["name"] == OUTPUT]
-    head = json.dumps({"inputs": [{**asked, "parameters": {"binary_data_size": X.nbytes}}]}).encode()
+    head = json.dumps({"id": "17", "inputs": [{**asked, "parameters": {"binary_data_size": X.nbytes}}]}).encode()
     size = {"Inference-Header-Content-Length": str(len(head)), "Content-Type": "application/octet-stream"}
     return {
-        "extensions": about["extensions"],
+        "extensions that it lists": about["extensions"],
         "output declared as": declared["shape"],
         "output of 2 sequences": answered["shape"],
         "data are nested": isinstance(answered["data"][0], list),
         "id is echoed": reply.get("id") == "17",
-        "status for nested data": post(f"{model}/infer", {"inputs": [nested]})[0],
+        "status for nested data": post(f"{model}/infer", {"id": "17", "inputs": [nested]})[0],
         "status for binary data": post(f"{model}/infer", head + X.tobytes(), **size)[0],
         "status and words for an unknown model": list(post(f"{url}/v2/models/nobody/infer", message)),
     }
