@@ -126,6 +126,9 @@ class Handler(BaseHTTPRequestHandler):
             return {"object": "list", "data": [{"id": name, "max_model_len": most} for name in self.server.models]}
         if not self.path.endswith("/v1/completions"):
             raise Refused(404, "Not Found")
+        self.server.requests += 1
+        if manners == "busy" and self.server.requests % 2:
+            raise Refused(503, "The server is overloaded")
         sent = json.loads(body)
         if sent["model"] not in self.server.models:
             raise Refused(404, f"The model `{sent['model']}` does not exist.")
@@ -153,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
 def main():
     torch.set_num_threads(1)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.models, server.lock = models(), threading.Lock()
+    server.models, server.lock, server.requests = models(), threading.Lock(), 0
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
     sys.stdin.read()

@@ -68,6 +68,13 @@ def test_a_server_that_takes_fewer_prompts_gets_fewer(server, logits):
     assert oracle.queries - before == 3 * len(X)
 
 
+def test_a_busy_server_is_asked_again_and_all_is_counted(server):
+    oracle = asked(server, "busy")
+    assert oracle.resent > 0
+    assert oracle.queries - oracle.resent == 4 + 8
+    assert (oracle(X) == asked(server)(X)).all()
+
+
 @pytest.mark.parametrize("manners", ["logits", ""])
 def test_a_head_of_float64_is_recovered(server, manners):
     oracle = asked(server, manners, "head", range(3), dim=HEAD_DIM, dtype="float64")

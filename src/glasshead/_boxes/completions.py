@@ -72,7 +72,8 @@ def from_completions(
     `token_ids`, as the next token after a sequence of vectors of length `dim`.
 
     >>> oracle = gh.from_completions("http://localhost:8000/v1", "llama", range(128), dim=64)
-    >>> found = gh.recover(oracle, family="block")
+    >>> oracle(np.ones((2, 5, 64))).shape
+    (2, 127)
 
     The server is a vLLM that was started with `--enable-prompt-embeds`. With `--logprobs-mode raw_logits` an answer has
     one number for each token; else the server gives log-probabilities, and an answer has what each logit is above the
