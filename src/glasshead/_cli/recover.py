@@ -51,7 +51,7 @@ def command(
     ] = None,
     place: Annotated[
         int | None,
-        typer.Option(help="Where the query token stands and is answered: -1, the last place, or 0, the first."),
+        typer.Option(help="Where the query token is and is answered: -1, the last place, or 0, the first."),
     ] = None,
     output: Annotated[str | None, typer.Option(help="Which output of an .onnx file or a served model to read.")] = None,
     cut: Annotated[str | None, typer.Option(help="The tensor at which to cut an .onnx file of token ids.")] = None,
