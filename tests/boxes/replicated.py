@@ -54,19 +54,17 @@ def refuses(X):
 
 
 class Mortal:
-    """Ends its own process at so many sequences, once for each of the names `deaths` of a folder, then never again.
-
-    Every sequence that comes to any replica is noted in the folder, by its process.
-    """
+    """Ends its own process after so many sequences, so many times over all replicas, which note in a folder how many
+    sequences came to them."""
 
     def __init__(self, folder, life, deaths=1):
         self.folder, self.life, self.deaths = Path(folder), life, deaths
-        self.seen = 0
 
     def __call__(self, X):
-        self.seen += len(X)
-        (self.folder / f"seen-{os.getpid()}").write_text(str(self.seen))
-        if self.seen >= self.life:
+        mine = self.folder / f"seen-{os.getpid()}"
+        seen = len(X) + (int(mine.read_text()) if mine.exists() else 0)
+        mine.write_text(str(seen))
+        if seen >= self.life:
             for k in range(self.deaths):
                 try:
                     (self.folder / f"death-{k}").touch(exist_ok=False)
@@ -78,7 +76,7 @@ class Mortal:
 
 def seen_in(folder):
     """Sequences that replicas noted, all together."""
-    return sum(int(path.read_text() or 0) for path in Path(folder).glob("seen-*"))
+    return sum(int(path.read_text()) for path in Path(folder).glob("seen-*"))
 
 
 def deaths_in(folder):
