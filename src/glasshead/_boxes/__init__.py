@@ -11,9 +11,12 @@ as it takes.
 `completions`: language models that take vectors as prompts; `logprobs`: what their servers say of the next token.
 """
 
+from .address import TOKEN, is_loopback
 from .base import SAME_BATCH, needs, opened
 from .completions import from_completions
 from .http import from_http
+from .metadata import VECTORS
 from .onnx import from_onnx
 from .torch import from_torch
 from .transformers import from_transformers
+from .wire import Tensor, packed, unpacked
