@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all recorded lint format bench readme tables red mutation clean help
+.PHONY: demo test test-all recorded lint format bench readme tables red mutation interop clean help
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -56,6 +56,9 @@ red: $(VENV)/.test  ## try to break the promise: 15,000 boxes with fresh seeds (
 
 mutation: $(VENV)/.test  ## would the tests notice: a sample of small faults in meters, schemes and checks
 	$(BIN)/python -m tests.mutation
+
+interop: $(VENV)/.test  ## recover heads behind MLServer and KServe, and ask vLLM: environments of their own in .interop (INTEROP=..)
+	$(BIN)/python -m tests.interop --folder $(or $(INTEROP),.interop)
 
 tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers or from the code
 	$(BIN)/python -m bench.pages

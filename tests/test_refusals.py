@@ -181,7 +181,7 @@ ORACLE, SIGNS = gh.ValueOracle(head(4)), gh.SignOracle(head(4))
         (lambda: gh.recover(ORACLE, seed=-1), ValueError, "expected seed to be an integer >= 0, got -1"),
         (lambda: gh.recover(ORACLE, progress="yes"), TypeError, "expected progress to be True or a callable"),
         (lambda: gh.ValueOracle(head(3), tolerance=None), ValueError, "expected tolerance to be a finite number >= 0"),
-        (lambda: gh.recover(ORACLE, journal="j"), ValueError, "journals are not part of this version"),
+        (lambda: gh.recover(ORACLE, journal=3), TypeError, "expected journal to be None or the path of a file"),
         (lambda: gh.plan(0), ValueError, "expected dim to be an integer >= 1, got 0"),
         (lambda: gh.plan(4, family="lstm"), ValueError, "expected family to be one of .*, got 'lstm'"),
         (lambda: gh.plan(4, heads=2), ValueError, "expected heads=1"),

@@ -54,7 +54,8 @@ def models():
         return lambda x: network(inputs_embeds=x[None].to(network.dtype), use_cache=False).logits[0, -1].float()
 
     return {name: logits_of(network) for name, network in networks.items()} | {
-        "head": lambda x: torch.tensor(head()(x.double().numpy()))
+        "head": lambda x: torch.tensor(head()(x.double().numpy())),
+        "head32": lambda x: torch.tensor(head()(x.double().numpy())).float(),
     }
 
 
@@ -84,7 +85,7 @@ def completion(sent, manners, model):
     """The answer to a request: one new token after each prompt."""
     choices = []
     for index, x in enumerate(prompts(sent, manners)):
-        if sent["model"] != "head" and x.shape[1] != DIM:
+        if not sent["model"].startswith("head") and x.shape[1] != DIM:
             raise Refused(
                 400, f"`prompt_embeds` hidden_size {x.shape[1]} does not match the model's hidden_size {DIM}."
             )
@@ -125,6 +126,9 @@ class Handler(BaseHTTPRequestHandler):
             return {"object": "list", "data": [{"id": name, "max_model_len": most} for name in self.server.models]}
         if not self.path.endswith("/v1/completions"):
             raise Refused(404, "Not Found")
+        self.server.requests += 1
+        if manners == "busy" and self.server.requests % 2:
+            raise Refused(503, "The server is overloaded")
         sent = json.loads(body)
         if sent["model"] not in self.server.models:
             raise Refused(404, f"The model `{sent['model']}` does not exist.")
@@ -152,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
 def main():
     torch.set_num_threads(1)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.models, server.lock = models(), threading.Lock()
+    server.models, server.lock, server.requests = models(), threading.Lock(), 0
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
     sys.stdin.read()

@@ -68,11 +68,30 @@ def test_a_server_that_takes_fewer_prompts_gets_fewer(server, logits):
     assert oracle.queries - before == 3 * len(X)
 
 
+def test_a_busy_server_is_asked_again_and_all_is_counted(server):
+    oracle = asked(server, "busy")
+    assert oracle.resent > 0
+    assert oracle.queries - oracle.resent == 4 + 8
+    assert (oracle(X) == asked(server)(X)).all()
+
+
 @pytest.mark.parametrize("manners", ["logits", ""])
 def test_a_head_of_float64_is_recovered(server, manners):
     oracle = asked(server, manners, "head", range(3), dim=HEAD_DIM, dtype="float64")
     v = head().v if manners == "logits" else head().v[:, 1:] - head().v[:, :1]
     assert gh.distance(gh.recover(oracle).model, gh.Attention(head().W, v)) < 1e-9
+
+
+def test_a_head_behind_float32_log_probabilities_is_recovered_within_the_bound(server):
+    """Small differences of them have few digits: a tolerance is promised for that."""
+    oracle = asked(server, model="head32", token_ids=range(3), dim=HEAD_DIM)
+    assert 1e-7 < oracle.tolerance < 1e-5
+    assert any("which are known to" in note for note in oracle.notes)
+    found = gh.recover(oracle)
+    assert np.linalg.norm(found.model.W - head().W) < found.bound < 1e-3
+    assert asked(server, model="head32", token_ids=range(3), dim=HEAD_DIM, tolerance=1e-4).tolerance == 1e-4
+    assert asked(server, "logits", "head32", range(3), dim=HEAD_DIM).tolerance == 0
+    assert asked(server, "", "head", range(3), dim=HEAD_DIM, dtype="float64").tolerance == 0
 
 
 def test_signs_of_a_difference(server, logits):

@@ -212,6 +212,22 @@ def test_training_mode_with_something_at_work_is_refused(module, what):
     assert module.training
 
 
+def test_a_function_is_looked_through():
+    layer, readout = encoder_layer(torch.float32, dropout=0.1, batch_first=True), torch.nn.Linear(16, 3)
+    oracle = gh.from_torch(lambda T: readout(layer(T)), 16)
+    assert (
+        oracle.notes[0] == "it is in training mode, in which nothing was found that would make a difference"
+    )  # readout
+    assert "it is asked in float32" in oracle.notes
+    layer.train()
+    with pytest.raises(ValueError, match=r"in training mode, with .*self_attn \(dropout=0.1\)"):
+        gh.from_torch(lambda T: readout(layer(T)), 16)
+    with pytest.raises(ValueError, match="in training mode"):
+        gh.from_torch(lambda T: layer(T), 16)
+    assert layer.training
+    assert readout.training
+
+
 def test_training_mode_without_effect_is_noted():
     layer = encoder_layer(batch_first=True).train()
     oracle = gh.from_torch(layer, 16)

@@ -28,6 +28,9 @@ def every_place(X):
     import numpy as np
     return np.stack([head(X[:, : n + 1]) for n in range(X.shape[1])], axis=1)
 
+def first_place(X):
+    return every_place(X[:, ::-1])[:, ::-1]
+
 def slow(X):
     time.sleep(0.05)
     return head(X)
@@ -57,8 +60,9 @@ def test_a_torch_module(cli):
     assert gh.load_recovery("found").heads == 2
 
 
-def test_the_last_place_of_a_box_that_answers_every_token(cli):
-    assert cli("recover", "mine:every_place", "--dim", "6", "--place", "-1", "--run", "found").code == 0
+@pytest.mark.parametrize(("box", "place"), [("every_place", "-1"), ("first_place", "0")])
+def test_the_place_of_a_box_that_answers_every_token(cli, box, place):
+    assert cli("recover", f"mine:{box}", "--dim", "6", "--place", place, "--run", "found").code == 0
     assert gh.distance(gh.load_recovery("found").model, gh.load("target.safetensors")) < 1e-12
 
 

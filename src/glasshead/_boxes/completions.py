@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import OracleError
-from .._oracles import ROUNDOFF, Oracle
+from .._oracles import ROUNDOFF, SINGLE, Oracle
 from .._types import no_type_check
 from .._validate import positive, whole
 from .address import checked_url
@@ -25,6 +25,7 @@ from .transport import ATTEMPTS, TIMEOUT, Reply, Transport
 BATCH = 256  # prompts in a request; vLLM takes up to 1024, and is not quicker with more than these
 LONGEST = 64  # tokens of the sequences with which a recovery is checked
 TOKENS = 3  # of each sequence of the first look
+ROUNDINGS = 4  # of log-probabilities in a difference of two: each is a difference itself, rounded before and after
 
 # A sampler that changes no number, whatever the server or the model's folder have as defaults.
 UNCHANGED = {
@@ -71,11 +72,13 @@ def from_completions(
     `token_ids`, as the next token after a sequence of vectors of length `dim`.
 
     >>> oracle = gh.from_completions("http://localhost:8000/v1", "llama", range(128), dim=64)
-    >>> found = gh.recover(oracle, family="block")
+    >>> oracle(np.ones((2, 5, 64))).shape
+    (2, 127)
 
     The server is a vLLM that was started with `--enable-prompt-embeds`. With `--logprobs-mode raw_logits` an answer has
     one number for each token; else the server gives log-probabilities, and an answer has what each logit is above the
-    first one's, k = len(token_ids) - 1 numbers. Vectors are sent as `dtype`, which is to be the model's, and whether
+    first one's, k = len(token_ids) - 1 numbers; where these are float32, a `tolerance` for their rounding is promised
+    unless one is given. Vectors are sent as `dtype`, which is to be the model's, and whether
     they are rounded to less inside is looked at. `logprobs=None` asks for exactly `token_ids`; a server that does not
     know `logprob_token_ids` is asked for the `logprobs` most probable ones, -1 for all. Requests have up to `batch`
     prompts; one that fails is sent up to `attempts` times, all counted. `token` is a bearer token, by default the
@@ -96,6 +99,7 @@ def from_completions(
     longest = np.inf if max_norm is None else positive(max_norm, "max_norm")
     with transport.token_hidden():
         notes = [*box.find_model(), *box.find_numbers(dim, longest)]
+    promise = ({"tolerance": box.tolerance} if answers == "value" else {}) | promise
     kw = {"max_norm": max_norm, "dtype": "float32" if dtype == "bfloat16" else dtype, **promise}
     return opened(box, dim, answers=answers, notes=notes, rounds=box.roundoff, asked=box.asked, **kw)
 
@@ -122,7 +126,7 @@ class Completions:
     ):
         self.torch = needs("torch", "torch")
         self.batch, self._parts = batch, Parts(batch)
-        self.logits, self.roundoff, self.asked = False, ROUNDOFF[dtype], 0
+        self.logits, self.roundoff, self.tolerance, self.asked = False, ROUNDOFF[dtype], 0.0, 0
         self._transport, self._base, self._model, self._wanted, self._dtype = transport, base, model, wanted, dtype
         asks = {"logprobs": len(wanted), "logprob_token_ids": wanted} if logprobs is None else {"logprobs": logprobs}
         self._request = {"model": model, "max_tokens": 1, "return_tokens_as_token_ids": True, **asks, **UNCHANGED}
@@ -194,9 +198,12 @@ class Completions:
         alike = [name for name, row in zip(narrower, numbers[2:], strict=True) if (row == numbers[0]).all()]
         coarsest = max(alike, key=ROUNDOFF.__getitem__, default=self._dtype)
         self.roundoff = ROUNDOFF[coarsest]
-        first = f"what logits are above that of token {self._wanted[0]}, from log-probabilities"
+        if not self.logits and (numbers == numbers.astype(np.float32)).all():
+            self.tolerance = ROUNDINGS * SINGLE * float(np.abs(numbers).max())
+        above = f"what logits are above that of token {self._wanted[0]}, from log-probabilities"
+        rounded = f" of float32, which are known to {self.tolerance:.1g}" if self.tolerance else ""
         inside = f", and rounded to {coarsest} inside" if alike else ""
-        kind = "logits" if self.logits else first
+        kind = "logits" if self.logits else above + rounded
         return [f"answers are {kind}", f"vectors are sent as {self._dtype}{inside}"]
 
     def _rounded(self, x: np.ndarray, dtype: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .base import needs
 
-SIZES = "Shape", "Size"  # of a tensor, whatever is in it
+SHAPE_ONLY = "Shape", "Size"  # of a tensor, whatever is in it
 KEPT_VALUES = "Cast", "Identity", "DequantizeLinear", "Transpose"  # a table of vectors may be stored behind these
 
 
@@ -52,7 +52,7 @@ def depends(name: str, on: set[str], made: dict[str, Any]) -> bool:
     while to_see:
         if (name := to_see.pop()) in on:
             return True
-        if name in seen or name not in made or made[name].op_type in SIZES:
+        if name in seen or name not in made or made[name].op_type in SHAPE_ONLY:
             continue
         seen.add(name)
         to_see += used(made[name])

@@ -11,12 +11,12 @@ import numpy as np
 
 from .._errors import OracleError
 
-KEPT = 8  # shapes of batches for which what a layer gets beside its tokens is remembered
+SHAPES_KEPT = 8  # shapes of batches for which what a layer gets beside its tokens is remembered
 HIDDEN = "hidden_states"  # what layers call their tokens, where they are handed over by name
 TOKENS = 3  # of the sequences at which the inside is looked at
 
 # What models hand to a layer beside the tokens, by name, and what it does with it.
-PLACES = {
+TOLD = {
     "position_embeddings": "it turns keys and queries by their places, for which a gh.Block has `rotary`",
     "alibi": "its scores fall with the distance of tokens, for which a gh.Block has `slopes`",
 }
@@ -93,7 +93,7 @@ class Cut:
             *zip(args[1:], other_args[1:], strict=True),
             *((kw[key], other_kw[key]) for key in kw if key != HIDDEN),
         ]
-        if not all(alike(*pair) for pair in pairs):
+        if not all(same_numbers(*pair) for pair in pairs):
             words = "is handed something else that depends on the model's tokens"
             raise ValueError(f"expected a layer that can be cut out; this {type(self.layer).__name__} {words}")
         return (args[0] if args else kw[HIDDEN]).shape[-1], told_of_places(kw)
@@ -101,7 +101,7 @@ class Cut:
     def __call__(self, X: Any) -> Any:
         shape = X.shape[0], X.shape[1]
         if shape not in self.known:
-            if len(self.known) >= KEPT:
+            if len(self.known) >= SHAPES_KEPT:
                 self.known.pop(next(iter(self.known)))
             self.known[shape] = self.caught(self.zeros(*shape, X.dtype, X.device))
         args, kw = self.known[shape]
@@ -109,16 +109,16 @@ class Cut:
         return answers[0] if isinstance(answers, tuple) else answers
 
 
-def alike(one: Any, other: Any) -> bool:
+def same_numbers(one: Any, other: Any) -> bool:
     """Whether a layer is handed the same numbers twice."""
     if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(alike, one, other))
+        return len(one) == len(other) and all(map(same_numbers, one, other))
     return one.equal(other) if hasattr(one, "equal") else True
 
 
 def told_of_places(kw: dict[str, Any]) -> list[str]:
     """What a layer makes of the places of tokens, by what it is handed."""
-    said = [words for key, words in PLACES.items() if kw.get(key) is not None]
+    said = [words for key, words in TOLD.items() if kw.get(key) is not None]
     turns = kw.get("position_embeddings")
     if isinstance(turns, tuple) and all(
         part.element_size() == 8 and bool((part == part.float()).all()) for part in turns

@@ -64,7 +64,7 @@ def checked_order(batch_first: Any) -> bool | None:
     return batch_first
 
 
-class Asked:
+class Questions:
     """The questions of a search for the layout, with the errors of an oracle, and how many sequences they were."""
 
     def __init__(self, box: Callable[[np.ndarray], np.ndarray]):
@@ -93,7 +93,7 @@ def find_layout(
     `box` answers arrays of three axes as it likes, tokens of length `longest` at most. Its batch is the axis along
     which it does not mix: changing one sequence leaves the answers to others as they are.
     """
-    X, asked = tokens((*LENGTHS, dim), longest), Asked(box)
+    X, asked = short_tokens((*LENGTHS, dim), longest), Questions(box)
     answers, shorter = asked(X), asked(X[: SHORTER[0], : SHORTER[1]])
     axes = axes_of(answers.shape, shorter.shape)
     if axes == {0, 1}:
@@ -112,14 +112,14 @@ def find_reading(
     box: Callable[[np.ndarray], np.ndarray], dim: int, longest: float, layout: Layout, batch: int
 ) -> tuple[Layout, int]:
     """The layout of a box that takes batches of one size only, and the number of sequences asked for it."""
-    asked, axis, answered = Asked(box), 1 if layout.batch_first else 0, list[tuple[int, ...]]()
+    asked, axis, answered = Questions(box), 1 if layout.batch_first else 0, list[tuple[int, ...]]()
     for length in (LENGTHS[1], SHORTER[1]):
-        answered.append(asked(layout.sent(tokens((batch, length, dim), longest))).shape)
+        answered.append(asked(layout.sent(short_tokens((batch, length, dim), longest))).shape)
     per_token = [len(shape) == 2 and shape[axis] for shape in answered] == [LENGTHS[1], SHORTER[1]]
     return replace(layout, per_token=per_token), asked.sequences(layout.batch_first)
 
 
-def tokens(shape: tuple[int, int, int], longest: float) -> np.ndarray:
+def short_tokens(shape: tuple[int, int, int], longest: float) -> np.ndarray:
     X = np.random.default_rng(0).standard_normal(shape)
     return X * (longest / np.linalg.norm(X, axis=2).max())
 
@@ -138,7 +138,7 @@ def axes_of(answered: tuple[int, ...], shorter: tuple[int, ...]) -> set[int]:
     return {axis for axis in kept if axis is not None}
 
 
-def find_mixing(asked: Asked, X: np.ndarray, answers: np.ndarray, axis: int) -> bool:
+def find_mixing(asked: Questions, X: np.ndarray, answers: np.ndarray, axis: int) -> bool:
     """Whether the first or the last along an axis, changed, changes the answer to any other: causal boxes mix one way
     only. What a repeated question changes by itself counts for nothing."""
     noise = NOISE * np.abs(asked(X) - answers).max()

@@ -123,11 +123,11 @@ def chosen_input(session: Any, name: str | None, file: Path) -> Any:
         raise ValueError(f"expected input= to say which of several takes the tokens: {listed(fitting)}")
     what = f"an input of numbers {(*FORMATS.values(),)} with the axes (batch, tokens, d)"
     if ids := [one for one in there if one.type in IDS and name in (None, one.name)]:
-        raise ValueError(f"expected {what}; the file takes token ids, {listed(ids)}: {advice(file)}")
+        raise ValueError(f"expected {what}; the file takes token ids, {listed(ids)}: {cut_advice(file)}")
     raise ValueError(f"expected {what}, got {listed(there)}")
 
 
-def advice(file: Path) -> str:
+def cut_advice(file: Path) -> str:
     """Where a file that takes token ids could be cut."""
     onnx = needs("onnx", "onnx")
     found = embeddings(onnx.load(str(file), load_external_data=False).graph)

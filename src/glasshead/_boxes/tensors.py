@@ -33,7 +33,9 @@ def chosen(returned: Any, output: Chosen) -> Any:
     elif isinstance(output, str):
         names = list(returned) if isinstance(returned, Mapping) else []
         if output not in names:
-            raise OracleError(f"expected output to name one of {names}, got {output!r}: {shown(returned)} is answered")
+            raise OracleError(
+                f"expected output to name one of {names}, got {output!r}: {named_kind(returned)} is answered"
+            )
         returned = returned[output]
     elif isinstance(returned, tuple | list) and len(returned) > 0:
         returned = returned[0]
@@ -41,7 +43,7 @@ def chosen(returned: Any, output: Chosen) -> Any:
         (returned,) = returned.values()
     if not hasattr(returned, "ndim") or not hasattr(returned, "shape"):
         hint = f"; name one of {list(returned)} with output=" if isinstance(returned, Mapping) else ""
-        raise OracleError(f"expected the box to answer a tensor, got {shown(returned)}{hint}")
+        raise OracleError(f"expected the box to answer a tensor, got {named_kind(returned)}{hint}")
     return returned
 
 
@@ -52,11 +54,13 @@ def picked(answers: Any, output: Chosen) -> Any:
     most = answers.shape[1] if answers.ndim == 2 else 0
     if most == 0 or (isinstance(output, int) and not -most <= output < most):
         words = f"the {most} numbers" if most else "several numbers"
-        raise OracleError(f"expected output to choose among {words} of an answer, got {output} for {shown(answers)}")
+        raise OracleError(
+            f"expected output to choose among {words} of an answer, got {output} for {named_kind(answers)}"
+        )
     return answers[:, output]
 
 
-def shown(returned: Any) -> str:
+def named_kind(returned: Any) -> str:
     shape = getattr(returned, "shape", None)
     size = f" of shape {tuple(shape)}" if shape is not None else f" of {len(returned)}" if sized(returned) else ""
     return f"{type(returned).__name__}{size}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -44,23 +45,24 @@ def from_torch(
     dict, an integer or a slice among the k numbers, or a callable from what is returned to a tensor; of a tuple the
     first is read. `nn.MultiheadAttention` is asked with the query token alone as query.
 
-    Tensors are made in the format of the module's parameters on their device; for a callable in the first of float64,
-    float32, float16 and bfloat16 that it takes, or in `dtype` on `device`. Gradients are off. A module in training mode
-    with dropout at work is refused; it is never changed. The other keywords are those of `gh.ValueOracle` or, with
-    `answers="sign"`, of `gh.SignOracle`. `oracle.notes` says what was found out.
+    Tensors are made in the format of the module's parameters on their device, or in `dtype` on `device`; for a callable
+    in those of the modules that it uses by name, or in the first of float64, float32, bfloat16 and float16 that it
+    takes. Gradients are off. A module in training mode with dropout at work is refused; it is never changed. The other
+    keywords are those of `gh.ValueOracle` or, with `answers="sign"`, of `gh.SignOracle`. `oracle.notes` says what was
+    found out.
     """
     torch = needs("torch", "torch")
     check_callable(module)
     dim, layout = whole(dim, "dim", least=1), Layout(place=checked_place(place))
     output, batch_first = checked_output(output), checked_order(batch_first)
-    owner = next((one for one in (module, getattr(module, "__self__", None)) if isinstance(one, torch.nn.Module)), None)
+    owner = owner_of(torch, module)
     notes = refuse_training(owner) if owner is not None else []
     formats, where, said = ([*ROUNDOFF], "cpu", []) if owner is None else format_of(owner)
     formats = formats if dtype is None else [checked_format(dtype)]
     own_way = known_way(torch, module, dim, layout, batch_first)
     if own_way is None:
         longest = 1.0 if max_norm is None else min(1.0, positive(max_norm, "max_norm"))
-        box, asked = find_way(module, dim, longest, layout, batch_first, formats, device or where, output)
+        box, asked = find_box(module, dim, longest, layout, batch_first, formats, device or where, output)
     else:
         ask, layout = own_way
         box, asked = TensorBox(ask, formats[0], device or where, output, layout), 0
@@ -69,13 +71,33 @@ def from_torch(
     return opened(box, dim, answers=answers, notes=notes, asked=asked, **kw)
 
 
+def owner_of(torch: Any, module: Any) -> Any:
+    """The module whose parameters a callable computes with: itself, the one it is a method of, or those that a function
+    uses by name; None where there is no such thing."""
+    for one in (module, getattr(module, "__self__", None)):
+        if isinstance(one, torch.nn.Module):
+            return one
+    if not inspect.isfunction(module):
+        return None
+    try:
+        used = inspect.getclosurevars(module)
+    except ValueError:  # of a name that has no value yet
+        return None
+    found = [one for one in (*used.nonlocals.values(), *used.globals.values()) if isinstance(one, torch.nn.Module)]
+    if len(found) <= 1:
+        return found[0] if found else None
+    group = torch.nn.ModuleList(found)
+    group.training = False  # of the list alone
+    return group
+
+
 def checked_format(dtype: Any) -> str:
     if (called := name(dtype)) not in ROUNDOFF:
         raise ValueError(f"expected dtype to be one of {', '.join(ROUNDOFF)}, got {dtype!r}")
     return called
 
 
-def find_way(
+def find_box(
     module: Callable[..., Any],
     dim: int,
     longest: float,

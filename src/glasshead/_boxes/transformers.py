@@ -17,7 +17,7 @@ from .tensors import TensorBox, format_of, refuse_training
 
 OUTPUTS = "hidden", "logits"
 POINTS, STEP = 8, 2.0**-26  # along a line so short that a smooth box is straight there up to float64's roundoff
-BENT = 2.0**-40  # of an answer: more than sums in float64 explain, much less than one rounding to float32 does
+NOT_STRAIGHT = 2.0**-40  # of an answer: more than sums in float64 explain, much less than one rounding to float32 does
 
 
 @no_type_check
@@ -51,7 +51,7 @@ def from_transformers(
     """
     transformers = needs("transformers", "transformers")
     torch = needs("torch", "transformers")
-    check_model(transformers, model, output)
+    refuse_model(transformers, model, output)
     notes = refuse_training(model)
     formats, device, said = format_of(model)
     layers = layers_of(torch, model)
@@ -82,7 +82,7 @@ def from_transformers(
     return opened(box, dim, answers=answers, notes=[*notes, *said, *box.notes], asked=asked, **kw)
 
 
-def check_model(transformers: Any, model: Any, output: Any) -> None:
+def refuse_model(transformers: Any, model: Any, output: Any) -> None:
     """Refuses what cannot be asked with vectors, or has no such output."""
     if not isinstance(model, transformers.PreTrainedModel):
         fix = "for another module call gh.from_torch(module, dim)"
@@ -127,7 +127,7 @@ def read_rounding(oracle: Oracle) -> bool:
     )
     answers = oracle(start + STEP * np.arange(POINTS)[:, None, None] * way)
     bends = np.abs(np.diff(answers, n=2, axis=0)).max()
-    return bool(bends > BENT * np.abs(answers).max())
+    return bool(bends > NOT_STRAIGHT * np.abs(answers).max())
 
 
 def words_for_rounding(torch: Any, asked: Any, config: Any) -> str:

@@ -9,7 +9,6 @@ import typer
 
 from .options import Json, examples, models
 from .screen import console, number, print_json, rows
-from .target import load_model
 
 EXAMPLES = examples(
     "glasshead compare target.safetensors runs/first",
@@ -37,6 +36,7 @@ def command(
     network only W and the key bias can be compared, and that is what is then said to be the same.
     """
     from .._identify import distance
+    from .target import load_model
 
     if not 0 <= tol < math.inf:
         raise ValueError(f"expected --tol to be a number >= 0, got {tol}")

@@ -50,7 +50,8 @@ def command(
         str | None, typer.Option(help="What module:callable computes in.", autocompletion=one_of(DTYPES))
     ] = None,
     place: Annotated[
-        int | None, typer.Option(help="Which token's answer counts where the box answers each; -1 is the last.")
+        int | None,
+        typer.Option(help="Where the query token is and is answered: -1, the last place, or 0, the first."),
     ] = None,
     output: Annotated[str | None, typer.Option(help="Which output of an .onnx file or a served model to read.")] = None,
     cut: Annotated[str | None, typer.Option(help="The tensor at which to cut an .onnx file of token ids.")] = None,

@@ -10,6 +10,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._families import ANSWERS
 
 FORMS = (
@@ -85,7 +87,14 @@ def open_target(target: str, asked: Asked) -> tuple[Any, Any | None]:
         return gh.from_torch(box, dim, place=asked.last, answers=asked.answers, **promise), None
     if asked.place is None:
         return oracle(box, asked.dim, **promise), None
-    return oracle(lambda X: box(X)[:, asked.place], dim, **promise), None
+    return oracle(answered_at(box, asked.place), dim, **promise), None
+
+
+def answered_at(box: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """A box that answers every token, with the query token put at `place` and answered there."""
+    if place not in (-1, 0):
+        raise ValueError(f"expected --place to be -1, the last token, or 0, the first, got {place}")
+    return lambda X: np.asarray(box(np.roll(X, place + 1, axis=1)))[:, place]
 
 
 def refuse(asked: Asked, *names: str) -> None:

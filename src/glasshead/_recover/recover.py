@@ -19,7 +19,15 @@ from .._checks import (
     check_everywhere,
     find_rounded_tokens,
 )
-from .._errors import AccuracyUnreachable, BudgetExceeded, HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
+from .._errors import (
+    ANY_ORDER,
+    AccuracyUnreachable,
+    BudgetExceeded,
+    HeadsMerged,
+    NotConverged,
+    NotIdentifiable,
+    TargetMismatch,
+)
 from .._families import FAMILIES, Method, resolve
 from .._journal import journalled
 from .._learned import HeldOut, Learned
@@ -29,7 +37,7 @@ from .._recognise import LAST_RESORT, NO_GUESS, Failure, find_families, find_nex
 from .._recovery import Recovery
 from .._types import no_type_check
 from .arguments import CHECKS, Wanted, check_arguments, expected_queries, family_without_look, settings
-from .refusal import add_notes, half_the_digits, inaccurate, why_not
+from .refusal import add_notes, breaks, half_the_digits, inaccurate, why_not
 
 LARGEST_BOUND = float(np.finfo(float).max)  # on an error of W: a larger one is none
 
@@ -113,6 +121,7 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
     tried: list[str] = []
     first: TargetMismatch | None = None
     before: TargetMismatch | NotIdentifiable | NotConverged | None = None
+    lacking: AccuracyUnreachable | None = None
     while True:
         family = guess.families[0]
         tried.append(family)
@@ -130,7 +139,11 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
             guess = NO_GUESS if hidden else guess.without(family)
             if not guess.families:
                 guess = find_next(oracle, Failure(family, error, any_rank=wanted.rank is None), opening, wanted.seed)
+            if family == "block" and isinstance(error, AccuracyUnreachable):
+                lacking = error
             if not guess.families or guess.families[0] in tried:
+                if lacking is not None and breaks(error, ANY_ORDER):  # where tokens have places only a block may fit
+                    raise lacking from error
                 add_notes(error, tried, wanted.rank, oracle.dim, opening.outputs)
                 raise
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._errors import AccuracyUnreachable, GlassheadError
+from .._errors import AccuracyUnreachable, GlassheadError, TargetMismatch
 from .._families import NEEDED, PROMISES, Family
 from .._oracles import Oracle
 from .._recovery import Recovery
@@ -25,6 +25,11 @@ def add_notes(error: GlassheadError, tried: list[str], rank: int | None, dim: in
             f"Several heads in front of a network show apart only in all of its outputs: this box gives "
             f"{outputs} of {dim}; with all of them family='block' may find them"
         )
+
+
+def breaks(error: GlassheadError, law: str) -> bool:
+    """Whether that law is what shows the box to be another one."""
+    return isinstance(error, TargetMismatch) and error.evidence is not None and error.evidence.law == law
 
 
 def why_not(declared: Family, oracle: Oracle, rank: int | None) -> str:
