@@ -105,8 +105,8 @@ takes token ids instead of vectors is refused at once: nothing can be read from 
 {http}
 
 A fifth of all requests answered 503 or 429, dropped, late or truncated: {faults} recoveries the same bit for bit as
-without, {failed} requests failed. The server killed {kills} times and started again: {killed}. What servers of others do:
-[MLServer, KServe and vLLM](interop.md).
+without, {failed} requests failed. The server killed {kills} times and started again: {killed}.
+What servers of others do: [MLServer, KServe and vLLM](interop.md).
 
 ## A language model that takes vectors as prompts
 
