@@ -83,8 +83,7 @@ CHUNK_BYTES = 32 * 2**20  # what is sent to the box at a time; memory stays boun
 class BoxOracle(Oracle):
     """What oracles around a callable share. A subclass says with `_checked` which answers it accepts.
 
-    A callable of an adapter may have two attributes: `batch`, the most sequences to send it at a time, and `resent`,
-    how many it has sent more than once because an endpoint failed.
+    The callable of an adapter may have `batch` and `resent`, how many sequences it has sent again.
     """
 
     @no_type_check
