@@ -5,6 +5,7 @@ All tests of a process share one cluster, which ends with the oracle that has st
 
 import doctest
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import ray
 
 import glasshead as gh
 from glasshead._boxes import ray as adapter
+from glasshead._cli.app import run
 
 from . import replicated
 from .replicated import HEAD, Mortal, deaths_in, one_by_one, same, seen_in
@@ -179,6 +181,21 @@ def gone(pid):
     return False
 
 
+def test_the_command_line_asks_replicas(shared, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    gh.save(HEAD, "head.safetensors")
+    Path("replica.py").write_text("from tests.boxes.replicated import HEAD\n\ndef answer(X): return HEAD(X)\n")
+    options = ("--ray", "local", "--replicas", "1", "--json")
+    monkeypatch.syspath_prepend(tmp_path)
+    for target in (["head.safetensors"], ["replica:answer", "--dim", "8"]):
+        assert run(["recover", *target, *options]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert (said["family"], said["queries"]) == ("attention", LOCAL.queries + 8)
+    for wrong in (["head.safetensors", "--ray", "local"], ["http://127.0.0.1:1/v2/models/head", *options[:-1]]):
+        assert run(["recover", *wrong]) == 2
+        assert "expected --ray" in " ".join(capsys.readouterr().err.split())
+
+
 PROGRAM = """
 import sys
 import glasshead as gh
@@ -195,10 +212,10 @@ else:
 
 def test_another_process_joins_the_cluster_and_leaves_it_quietly(shared):
     there = ray.get_runtime_context().gcs_address
-    for address, said in ((there, "(3,)\n"), ("127.0.0.1:1", "expected a Ray cluster at 127.0.0.1:1, got Connection")):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", PROGRAM, address], cwd=ROOT, capture_output=True, text=True
-        )
+    expected = {there: "(3,)\n", "127.0.0.1:1": "expected a Ray cluster at 127.0.0.1:1, got Connection"}
+    for address, said in expected.items():
+        program = [sys.executable, "-W", "error", "-c", PROGRAM, address]
+        done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=100)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(said)
     assert shared(X).shape == (9,)

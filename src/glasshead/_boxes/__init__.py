@@ -13,11 +13,14 @@ as it takes.
 `ray`: as actors of Ray, on the `cluster` that is there or is started here.
 """
 
+from .address import TOKEN, is_loopback
 from .base import SAME_BATCH, needs, opened
 from .completions import from_completions
 from .executor import from_executor
 from .http import from_http
+from .metadata import VECTORS
 from .onnx import from_onnx
 from .ray import from_ray
 from .torch import from_torch
 from .transformers import from_transformers
+from .wire import Tensor, packed, unpacked

@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from threading import Event, RLock, Thread, current_thread, main_thread
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 from .._errors import OracleError
 from .base import needs
 
-LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # set to 0 it has Ray stay on 127.0.0.1, on Linux as well
-HERE = {"RAY_USAGE_STATS_ENABLED": "0", LOOPBACK: "0"}
+LOOPBACK = "127.0.0.1", "localhost"
+# The second has Ray stay on the loopback address, on Linux as well.
+HERE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 CONNECT = 10.0  # seconds for a connection
 OBJECTS = 2**29  # bytes of shared memory of a cluster started here: a few batches at a time
 
@@ -102,9 +103,7 @@ def connected(ray: Any, address: str | None, replicas: int) -> Cluster:
         processors = max(replicas, os.cpu_count() or 1)
         quiet |= {"include_dashboard": False, "num_cpus": processors, "object_store_memory": OBJECTS}
     try:
-        if address not in (None, "local", "auto"):
-            check_there(address)
-        with staying_here(ray) if started else nullcontext():
+        with staying_here(ray) if address in (None, "local") else place_of(ray, address):
             ray.init(address="local" if started else address, **quiet)
     except Exception as error:
         words = "start one with ray start --head, or give no address to have one here"
@@ -114,12 +113,23 @@ def connected(ray: Any, address: str | None, replicas: int) -> Cluster:
     return Cluster(ray, session_of(ray), ours=True, started=started)
 
 
-def check_there(address: str) -> None:
-    """Somebody listens at `host:port`: Ray itself would try for minutes."""
+def place_of(ray: Any, address: str) -> AbstractContextManager[None]:
+    """How to join the cluster at `host:port`, where somebody must listen: Ray itself would try for minutes.
+
+    For a host that is this machine Ray takes the address that others know it by. A cluster that was started here, by
+    another process, listens on no other than the loopback address.
+    """
+    if address == "auto":
+        address = ray._private.services.get_ray_address_from_environment("auto", None)
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise ValueError("no host:port")
+    if host in LOOPBACK:
+        with suppress(OSError):
+            socket.create_connection((ray.util.get_node_ip_address(), int(port)), timeout=CONNECT).close()
+            return nullcontext()
     socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
+    return staying_here(ray) if host in LOOPBACK else nullcontext()
 
 
 def session_of(ray: Any) -> str:
