@@ -11,6 +11,7 @@ from . import (
     constants_page,
     decoder_page,
     encoder_page,
+    interop_page,
     multi_head_page,
     noise_page,
     transformer_page,
@@ -34,6 +35,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "decoders.md": decoder_page.page,
     "hugging-face.md": adapters_page.page,
     "your-model.md": your_model_page.page,
+    "interop.md": interop_page.page,
     "how-it-is-built.md": tree.page,
 }
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from . import paper as paper
     from . import sensing as sensing
     from ._boxes import from_completions as from_completions
+    from ._boxes import from_executor as from_executor
     from ._boxes import from_http as from_http
     from ._boxes import from_onnx as from_onnx
     from ._boxes import from_torch as from_torch
@@ -61,7 +62,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
 
 _HOMES = {
     "": ("answers", "baselines", "defences", "paper", "sensing"),
-    "_boxes": ("from_completions", "from_http", "from_onnx", "from_torch", "from_transformers"),
+    "_boxes": ("from_completions", "from_executor", "from_http", "from_onnx", "from_torch", "from_transformers"),
     "_errors": (
         "AccuracyUnreachable",
         "BudgetExceeded",

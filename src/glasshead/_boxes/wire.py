@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -70,9 +71,9 @@ def unpacked(body: bytes, headers: Mapping[str, str], key: str) -> tuple[dict[st
     Whatever is not as the protocol has it, and a number that is none, is an `OracleError` that says so.
     """
     length = headers.get(LENGTH_HEADER.lower(), "")
-    if length and not (length.isdigit() and int(length) <= len(body)):
+    if length and not (re.fullmatch("[0-9]{1,15}", length) and int(length) <= len(body)):
         raise OracleError(
-            f"expected {LENGTH_HEADER} to be a number up to {len(body)}, the size of the body, got {length!r}"
+            f"expected {LENGTH_HEADER} to be a number up to {len(body)}, the size of the body, got {length[:50]!r}"
         )
     end = int(length) if length else len(body)
     try:
@@ -101,7 +102,7 @@ def one_tensor(entry: Any, body: bytes, start: int) -> tuple[Tensor, int]:
     if size is None:
         return Tensor(name, from_list(entry.get("data"), name, shape, datatype), datatype), start
     width = 2 if datatype == BF16 else DATATYPES[datatype].itemsize
-    if size != math.prod(shape) * width or start + size > len(body):
+    if type(size) is not int or size != math.prod(shape) * width or start + size > len(body):
         have = f"{size} announced and {len(body) - start} sent"
         raise OracleError(f"expected {math.prod(shape) * width} bytes of {datatype} {shape} for {name!r}, got {have}")
     return Tensor(name, from_bytes(body[start : start + size], datatype).reshape(shape), datatype), start + size

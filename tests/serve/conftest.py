@@ -1,0 +1,1 @@
+from tests.cli.conftest import cli, folder  # noqa: F401
