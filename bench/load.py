@@ -23,7 +23,7 @@ Progress = Callable[[int, int, str], None]
 CLIENTS, SECONDS = 8, 60
 SETTLED = 10  # seconds after which a server has all that it needs
 DIM, SEQUENCES, TOKENS = 64, 8, 4
-GROWTH = 4.0  # MB from then to the end that are noise: of 10,000 requests and more, a few hundred bytes for each
+GROWTH = 4.0  # MB from then to the end that are noise: of 20,000 requests, two hundred bytes for each
 OPTIONS = ((), ("--watch",))  # of the server
 
 
