@@ -60,7 +60,7 @@ kills: $(VENV)/.test  ## kill a run over HTTP 50 times, and its server 50 times;
 mutation: $(VENV)/.test  ## would the tests notice: a sample of small faults in meters, schemes and checks
 	$(BIN)/python -m tests.mutation
 
-interop: $(VENV)/.test  ## recover heads behind MLServer and KServe, and ask vLLM: environments of their own in .interop (INTEROP=..)
+interop: $(VENV)/.test  ## heads behind MLServer and KServe, vLLM, and clients of others for glasshead serve: environments in .interop (INTEROP=..)
 	$(BIN)/python -m tests.interop --folder $(or $(INTEROP),.interop)
 
 tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers or from the code
