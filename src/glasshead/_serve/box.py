@@ -15,6 +15,7 @@ from .settings import Settings
 
 INPUT, OUTPUT, VERSION = "tokens", "answers", "1"
 BINARY, CONFIGURATION = "binary_tensor_data", "model_configuration"  # names of extensions of the protocol
+NOT_HERE = "classification", "shared_memory_region"  # what outputs may be asked for by extensions that are not served
 
 
 class Refusal(Exception):
@@ -153,7 +154,13 @@ def wants_binary(outputs: Any, everywhere: Any) -> bool:
         raise Refusal(400, "expected outputs to be a list of objects with a name")
     if any(one.get("name") != OUTPUT for one in outputs) or len(outputs) > 1:
         raise Refusal(400, f"expected the output {OUTPUT!r}, of which there is one, got another or more")
-    wanted = parameters_of(outputs[0]).get("binary_data", everywhere) if outputs else everywhere
+    parameters = parameters_of(outputs[0]) if outputs else {}
+    for name in NOT_HERE:
+        if name in parameters:
+            raise Refusal(
+                400, f"expected answers to be asked for as they are, got {name}, which this server does not do"
+            )
+    wanted = parameters.get("binary_data", everywhere)
     if not isinstance(wanted, bool):
         raise Refusal(400, f"expected binary_data and binary_data_output to be true or false, got {wanted!r}"[:200])
     return wanted
