@@ -38,6 +38,7 @@ from . import (
     transformer,
     trust,
     vector,
+    watch,
 )
 
 RESULTS = Path(__file__).parent / "results"
@@ -63,6 +64,7 @@ BENCHES = {
     "encoder": encoder,
     "decoder": decoder,
     "constants": constants,
+    "watch": watch,
 }
 
 

@@ -108,7 +108,7 @@ def application(box: ServedBox, log: Log) -> FastAPI:
         asked, client = box.read(body, headers), state["client"]
         admitted(client, len(asked.X), box.settings)
         state["sequences"] = len(asked.X)
-        if box.settings.watch and (seen := client.watch.see(asked.X)):
+        if box.settings.watch and (seen := client.watch.see(asked.X, asked.roundoff)):
             log.write(level="warning", client=client.name, message="asks as a recovery does", **seen)
         return box.answered(asked)
 
