@@ -28,6 +28,7 @@ from . import (
     float32,
     half,
     journal,
+    load,
     memory,
     multi_head,
     noise,
@@ -65,6 +66,7 @@ BENCHES = {
     "decoder": decoder,
     "constants": constants,
     "watch": watch,
+    "load": load,
 }
 
 

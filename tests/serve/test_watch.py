@@ -85,6 +85,14 @@ def test_it_says_when_and_why_and_only_once():
     assert watch.see(together) == {"sequences": 12, "moved": 0, "right angles": 0, "lengths": 12}
 
 
+def test_tokens_that_are_repeated_or_zero_make_no_sentence():
+    seen, padded = Watch().see(np.eye(40)[:, None]), np.zeros((40, 50, 40))
+    padded[:, 10:30] = np.eye(40)[:, None]
+    assert Watch().see(padded) == seen == {"sequences": 13, "moved": 0, "right angles": 12, "lengths": 0}
+    padded[:, 30:] = np.random.default_rng(0).standard_normal((40, 20, 40))
+    assert Watch().see(padded) is None
+
+
 def test_a_server_warns_once_of_a_recovery_and_of_nobody_else(tmp_path):
     gh.save(gh.Attention.random(16, seed=1), tmp_path / "head.safetensors")
     rng = np.random.default_rng(1)
@@ -97,3 +105,11 @@ def test_a_server_warns_once_of_a_recovery_and_of_nobody_else(tmp_path):
     (warning,) = warnings
     assert (warning["client"], warning["message"]) == ("token 1", "asks as a recovery does")
     assert warning["sequences"] <= 50 < found.queries
+
+
+def test_the_records_meet_their_limits_and_a_miss_gets_a_sentence():
+    watched_ones, loaded = stored.load("watch"), stored.load("load")
+    assert [*measured.broken(watched_ones), *load.broken(loaded)] == []
+    watched_ones["rows"][0]["noticed"], watched_ones["honest"]["noticed"] = 51, 1
+    loaded["errors"], loaded["memory"]["after"] = 2, 1e4
+    assert len([*measured.broken(watched_ones), *load.broken(loaded)]) == 4

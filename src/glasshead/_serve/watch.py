@@ -5,15 +5,15 @@ A recovery asks short sequences that stand in a relation to each other: a token 
 embeddings of words, in whatever order, do none of that, and a client that sends words is never near the limit.
 
 It notices the methods of this library, also between many other questions (`bench/watch.py` measures how many), not
-somebody who has read this page and pads each sequence with words. Vectors of three numbers or fewer are not watched:
-among so few directions, chance brings some together.
+somebody who has read this page and pads each sequence with different words. Vectors of three numbers or fewer are not
+watched: among so few directions, chance brings some together.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-SHORT = 8  # tokens other than zero: longer sequences are sentences
+SHORT = 8  # different tokens other than zero: longer sequences are sentences
 NEAR = 2.0**-9  # the angle below which two tokens are the same one, moved; words are a hundred times as far apart
 RIGHT = 2.0**-43  # the cosine below which two tokens are at right angles, in float64, where the frame itself is rounded
 LENGTHS = 2.0**10  # the longest token of a sequence over its shortest
@@ -48,6 +48,7 @@ class Watch:
         if self.noticed or X.shape[2] < FEWEST_NUMBERS:
             return None
         largest = np.abs(X).max(axis=2)
+        largest[repeated_tokens(X, largest)] = 0
         short = np.flatnonzero((largest > 0).sum(axis=1) <= SHORT)
         start = 0
         for first in range(0, max(1, len(short)), TOGETHER):
@@ -75,7 +76,7 @@ class Watch:
         return False
 
     def _signs(self, X: np.ndarray, largest: np.ndarray, roundoff: float) -> np.ndarray:
-        """For each of some short sequences, which of the signs it shows."""
+        """For each of some short sequences, which of the signs it shows; `largest` is 0 for tokens to leave out."""
         which, place = np.nonzero(largest)
         tokens = X[which, place]
         scaled = tokens / largest[which, place][:, None]  # so that no square overflows
@@ -94,6 +95,19 @@ class Watch:
         signs[:, 2] = spread(np.log2(lengths) + np.log2(largest[which, place]), which, len(X)) > np.log2(LENGTHS)
         self._tokens = np.concatenate([before, tokens[~repeated]])[-REMEMBERED:]
         return signs
+
+
+def repeated_tokens(X: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Which tokens (B, N) stand in the same sequence before, told apart by one number that is made of each."""
+    longest = largest.max(axis=1)
+    mixture = np.random.default_rng(0).standard_normal(X.shape[2])
+    numbers = (X / np.where(longest > 0, longest, 1)[:, None, None] * mixture).sum(axis=2)
+    order = np.argsort(numbers, axis=1, kind="stable")
+    again = np.zeros(numbers.shape, bool)
+    again[:, 1:] = np.diff(np.take_along_axis(numbers, order, axis=1), axis=1) == 0
+    repeated = np.empty_like(again)
+    np.put_along_axis(repeated, order, again, axis=1)
+    return repeated
 
 
 def compared(directions: np.ndarray, tokens: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
