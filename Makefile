@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all recorded lint format bench readme tables red mutation fuzz interop clean help
+.PHONY: demo test test-all recorded lint format bench readme tables red kills mutation fuzz interop clean help
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -54,10 +54,13 @@ bench: $(VENV)/.bench  ## measure; writes bench/results/*.json
 red: $(VENV)/.test  ## try to break the promise: 15,000 boxes with fresh seeds (make red BOXES=500 for a taste)
 	$(BIN)/python -m tests.red --boxes $(or $(BOXES),15000)
 
+kills: $(VENV)/.test  ## kill a run over HTTP 50 times, and its server 50 times; what journals and requests cost
+	$(BIN)/python -m bench.run --only journal && $(BIN)/python -m bench.run --only boxes
+
 mutation: $(VENV)/.test  ## would the tests notice: a sample of small faults in meters, schemes and checks
 	$(BIN)/python -m tests.mutation
 
-interop: $(VENV)/.test  ## recover heads behind MLServer and KServe, and ask vLLM: environments of their own in .interop (INTEROP=..)
+interop: $(VENV)/.test  ## heads behind MLServer and KServe, vLLM, and clients of others for glasshead serve: environments in .interop (INTEROP=..)
 	$(BIN)/python -m tests.interop --folder $(or $(INTEROP),.interop)
 
 .fuzz/bin/schemathesis: | $(BIN)/python

@@ -62,11 +62,11 @@ BENCHES = {
     "boxes": boxes,
     "adapters": adapters,
     "journal": journal,
+    "load": load,
     "encoder": encoder,
     "decoder": decoder,
     "constants": constants,
     "watch": watch,
-    "load": load,
 }
 
 

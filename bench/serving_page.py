@@ -44,9 +44,13 @@ in the log. `/docs` is the OpenAPI page.
 A request that is not as the protocol has it gets a status from 400 to 499 and a sentence. Tried: {requests} requests
 that are nearly right, {schemathesis} of them made by schemathesis from the OpenAPI page, and {files} files that nearly
 are models: {wrong} answers of 500 and more, crashes or errors without a reason; the server's memory went from {before}
-to {after} MiB. Under the load of {clients} clients for {seconds} s ({sequences} sequences of {tokens} tokens each, of
-d = {dim}, half of the clients with JSON, all on one machine of {cpus} cores): {asked} requests, {errors} errors, a
-median latency of {median} ms, 99% below {most} ms; memory from {load_before} to {load_after} MiB.
+to {after} MB.
+
+{clients} clients at once for {seconds} s, half of them with JSON and half in binary, {sequences} sequences of {tokens}
+tokens with d = {dim} in each request, server and clients on one machine of {cpus} cores; memory after {settled} s and
+at the end:
+
+{loads}
 
 ## Watching
 
@@ -65,8 +69,8 @@ sentences of 1 to 64 tokens, keywords, repeats, padding; {told} sequences) {noti
 
 So decoys hide a recovery only from {times} times its queries on. Sequences of more than {short} different tokens are
 not looked at: the watch tells an owner who uses the known methods, and is no defence against somebody who has read
-how it works; limits on answers are (`gh.defences`, `--quota`). It is wrong about a client that sends one-hot vectors, or the
-same vectors scaled in several ways.
+how it works; limits on answers are (`gh.defences`, `--quota`). It is wrong about a client that sends one-hot vectors,
+or the same vectors scaled in several ways.
 """
 
 
@@ -90,6 +94,11 @@ def page() -> str:
         for row in watch["rows"]
     ]
     shares = [share for row in watch["rows"] for kind in DECOYS if (share := hides(row, kind, seeds)) is not None]
+    loads = [
+        (f"`{row['server']}`", f"{row['requests']:,}", row["errors"], number(row["median_ms"]), number(row["99%_ms"]))
+        + (f"{row['settled_MB']:.1f}, {row['end_MB']:.1f}",)
+        for row in under["rows"]
+    ]
     parts = [fuzz["files"], fuzz["own"], fuzz["schemathesis"]]
     return wrapped(
         TEXT.format(
@@ -105,12 +114,8 @@ def page() -> str:
             tokens=under["tokens"],
             dim=under["dim"],
             cpus=under["machine"]["cpus"],
-            asked=f"{under['requests']:,}",
-            errors=under["errors"],
-            median=number(under["median"]),
-            most=number(under["99%"]),
-            load_before=f"{under['memory']['before']:.0f}",
-            load_after=f"{under['memory']['after']:.0f}",
+            settled=under["settled_after"],
+            loads=markdown(("server", "requests", "errors", "median, ms", "99%, ms", "memory, MB"), loads),
             seeds=seeds,
             attacks=markdown(head, attacks),
             honest=f"{honest['clients']:,}",

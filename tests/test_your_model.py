@@ -19,7 +19,7 @@ from tests.boxes.served import Served
 
 PAGE = (ROOT / "docs" / "your-model.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-COMMANDS = re.findall(r"^glasshead .*$", PAGE, re.MULTILINE)
+COMMANDS = re.findall(r"^glasshead recover .*$", PAGE, re.MULTILINE)
 
 
 @pytest.fixture

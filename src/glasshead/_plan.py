@@ -79,8 +79,7 @@ def still_needed(known: dict[str, Any], dim: int, columns: int = 0) -> int:
     unseen = min(ranks or begun, default=1)
     ranks += begun
     ranks += [unseen] * (known.get("heads", 1) - len(ranks))
-    mean = 2 * dim if "mean" in known else 0
-    return dim + mean + sum(information_limit(dim, rank) + USUAL_SEVERAL for rank in ranks)
+    return dim + 2 * dim * ("mean" in known) + sum(information_limit(dim, rank) + USUAL_SEVERAL for rank in ranks)
 
 
 def heads_left(dim: int, heads: int, rank: int | None = None) -> int:

@@ -1,9 +1,12 @@
-"""Asks servers of others, each in an environment of its own, and writes what came of it to bench/results/interop.json:
+"""Asks servers of others, and has clients of others ask `glasshead serve`, each in an environment of its own; writes
+what came of it to bench/results/interop.json:
 
     python -m tests.interop --folder .interop
     python -m tests.interop --folder .interop --only KServe    # the rows of the others stay as they are
+    python -m tests.interop --folder .interop --only clients
 
-Exit status 1 where a served head was not recovered, or where answers of a language model are not the model's own.
+Exit status 1 where a served head was not recovered, where answers of a language model are not the model's own, or where
+those that a client got from `glasshead serve` are not.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from bench.run import RESULTS, machine
 
-from . import inference, language
+from . import clients, inference, language
 from .servers import kserve, mlserver
 
 RECORD = RESULTS / "interop.json"
@@ -29,6 +32,7 @@ SERVERS = {
     "KServe": lambda folder: inference.rows(folder, "KServe", kserve),
     language.SERVER: language.rows,
 }
+CLIENTS = "clients"  # the key of their rows in the record
 
 
 def broken(rows: list[dict[str, Any]]) -> list[str]:
@@ -44,7 +48,7 @@ def broken(rows: list[dict[str, Any]]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.interop", description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(".interop"), help="of environments, models and logs")
-    parser.add_argument("--only", choices=SERVERS, help="ask this one and leave the rows of the others alone")
+    parser.add_argument("--only", choices=[*SERVERS, CLIENTS], help="this one; the rows of the others stay as they are")
     options = parser.parse_args()
     folder, start = options.folder.resolve(), time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,9 +58,11 @@ def main() -> int:
             rows, does = ask(folder)
             record["rows"] = [row for row in record["rows"] if row["server"] != name] + rows
             record["servers"][name] = does
+    if options.only in (None, CLIENTS):
+        record[CLIENTS] = clients.rows(folder)
     record = {"machine": machine(), "seconds": round(time.perf_counter() - start), **record}
     RECORD.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
-    missed = broken(record["rows"])
+    missed = broken(record["rows"]) + clients.broken(record[CLIENTS]["rows"])
     print("\n".join(missed) or f"all as asked: {RECORD}")
     return 1 if missed else 0
 

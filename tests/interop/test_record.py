@@ -1,4 +1,5 @@
-"""The record of what was asked of servers of others: about the versions that are named, with nothing missing."""
+"""The record of what was asked of servers of others, and of what clients of others asked of `glasshead serve`: about
+the versions that are named, with nothing missing."""
 
 from __future__ import annotations
 
@@ -9,12 +10,14 @@ import pytest
 
 import glasshead as gh
 
-from .__main__ import RECORD, SERVERS, broken
+from . import clients, load_generator
+from .__main__ import CLIENTS, RECORD, SERVERS, broken
 from .environments import PACKAGES
 from .head import Head
 from .inference import MOST, heads
 
-ROWS = json.loads(RECORD.read_text())["rows"]
+RECORDED = json.loads(RECORD.read_text())
+ROWS, ASKED, DID = RECORDED["rows"], RECORDED[CLIENTS]["rows"], RECORDED[CLIENTS]["did"]
 
 
 def test_every_server_was_asked_in_the_version_that_is_named():
@@ -40,3 +43,35 @@ def test_heads_are_served_as_they_are(name, tmp_path):
     served = Head(str(tmp_path / f"{name}.safetensors"))
     assert np.abs(served(X) - truth(X)).max() < MOST[served.datatype]
     assert served.outputs[0]["shape"] == [-1, *truth.v.shape[1:]]
+
+
+def test_every_client_asked_every_box_in_the_version_that_is_named():
+    asked = {(row["client"], row["version"], row["box"]) for row in ASKED}
+    words = [words for words, _, _ in clients.boxes().values()]
+    everyone = {(name, clients.version_of(where), box) for name, (where, _) in clients.SCRIPTS.items() for box in words}
+    load = load_generator.CLIENT, clients.version_of(load_generator.CLIENT), words[0]
+    assert asked == everyone | {load}
+
+
+def test_clients_got_the_answers_of_the_model():
+    """Bit for bit, in every format that a client has; a load in JSON, which the client rounds, is not compared."""
+    assert clients.broken(ASKED) == []
+    ways = {row["client"]: {other["asked"] for other in ASKED if other["client"] == row["client"]} for row in ASKED}
+    both = {"FP64, JSON", "FP32, JSON"}
+    assert ways["open-inference-openapi"] == both
+    assert ways["tritonclient"] == ways["KServe's REST client"] == both | {"FP64, binary", "FP32, binary"}
+    assert [row["asked"].rpartition(" ")[2] for row in ASKED if row["most"] is None] == ["JSON"]
+    assert "match" in DID[load_generator.CLIENT]["a wrong answer"]
+
+
+@pytest.mark.parametrize("client", clients.SCRIPTS)
+def test_clients_are_told_what_is_wrong(client):
+    for what, status in (("an unknown model", 404), ("vectors of half the length", 400)):
+        got, words = DID[client][what]
+        assert (got, "expected" in str(words)) == (status, True)
+
+
+def test_what_a_client_was_not_given_is_broken():
+    [right, *_] = [row for row in ASKED if row["most"] is not None]
+    for wrong in ({"error": 1e-15}, {"error": None, "refusal": "not run"}):
+        assert len(clients.broken([right, {**right, **wrong}])) == 1

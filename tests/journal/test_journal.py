@@ -123,6 +123,20 @@ def test_other_arguments_are_refused_with_the_way_out(tmp_path, changed, words):
     assert "name another journal to begin anew" in str(refusal.value)
 
 
+def test_batches_of_another_size_are_refused(tmp_path):
+    class Box:
+        def __init__(self, batch):
+            self.batch = batch
+
+        def __call__(self, X):
+            assert len(X) <= self.batch
+            return HEAD(X)
+
+    gh.recover(gh.ValueOracle(Box(16), 6), journal=tmp_path / "run.sqlite")
+    with pytest.raises(gh.JournalError, match="batch=16, this run has batch=8"):
+        gh.recover(gh.ValueOracle(Box(8), 6), journal=tmp_path / "run.sqlite")
+
+
 def test_another_promise_or_version_is_refused(tmp_path):
     path = tmp_path / "run.sqlite"
     gh.recover(gh.ValueOracle(HEAD), journal=path)

@@ -13,7 +13,6 @@ import argparse
 import copy
 import json
 import random
-import re
 import subprocess
 import sys
 import tempfile
@@ -189,12 +188,6 @@ def read(count: int, seed: int, folder: Path) -> dict[str, Any]:
         except BaseException as error:
             wrong.append(f"{number}: {type(error).__name__}: {error}"[:500])
     return {"files": count, "loaded": loaded, "refused": dict(refused), "wrong": wrong}
-
-
-def resident(process: int) -> float:
-    """MiB of memory that a process has."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    return int(found[1]) / 1024 if found else 0.0
 
 
 def main() -> int:

@@ -64,7 +64,11 @@ def test_a_run_s_folder_with_answers_of_several_numbers_and_every_defence(tmp_pa
 
 
 def test_every_address(server):
-    about = {"name": "glasshead", "version": gh.__version__, "extensions": ["binary_tensor_data"]}
+    about = {
+        "name": "glasshead",
+        "version": gh.__version__,
+        "extensions": ["binary_tensor_data", "model_configuration"],
+    }
     assert server.ask("/v2")[:2] == (200, about)
     assert server.ask("/v2/health/live")[:2] == (200, {"live": True})
     assert server.ask("/v2/health/ready")[:2] == (200, {"ready": True})

@@ -11,14 +11,10 @@ import numpy as np
 
 from .._errors import Evidence, TargetMismatch
 from .._families import ANSWERS
-from .._oracles import SINGLE, Answering, Oracle, SignOracle, ValueOracle
+from .._oracles import Answering, Oracle, SignOracle, ValueOracle, batch_rounding
 
 TOKENS = 3  # of each sequence of the first look
 NEIGHBOURS = 2  # sequences beside the one that is looked at
-ROUNDED_SUMS = (
-    2.0**10
-)  # roundoffs by which batches of another size may differ: sums of a deep model, taken in other order
-MOST_ROUNDED = 2.0**-5  # of the answer: a larger difference is none of rounding, however narrow the format
 
 SAME_BATCH = "a sequence is answered alike alone and beside others, in any order of the batch"
 
@@ -76,8 +72,7 @@ def check_batches(oracle: Oracle) -> list[str]:
     if repeated > 0:
         return [f"the same sequence is answered otherwise the next time, by {share(repeated, largest)}"]
     moved = max(float(np.abs(other - first).max()) for other in (beside, behind))
-    allowed = min(ROUNDED_SUMS * max(oracle.roundoff, SINGLE), MOST_ROUNDED) * largest
-    if moved > allowed + 2 * (oracle.tolerance + oracle.rtol * largest):
+    if moved > batch_rounding(oracle, largest):
         worst = max((beside, behind), key=lambda other: float(np.abs(other - first).max()))
         raise batch_dependent(X[0], first, worst)
     if moved > 0:

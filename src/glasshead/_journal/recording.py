@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from .._errors import JournalError
-from .._oracles import SINGLE, BoxOracle, Oracle, Wrapper
+from .._oracles import BoxOracle, Oracle, Wrapper, batch_rounding
 from .file import Journal
 
-ROUNDED_SUMS = 2.0**10  # roundoffs, of float32 at least, between an answer in a batch and the same alone
 MOST_SPREADS = 10.0  # of five repeats: noise on the same answer exceeds them once in 10,000 times
 SIGNS_AGAIN = 16  # yes or no tells little about which box it is
 
@@ -81,8 +80,7 @@ class Recording:
 
     def differs(self, query: np.ndarray, now: np.ndarray, then: np.ndarray) -> bool:
         size, off = float(np.abs(then).max()), float(np.abs(now - then).max())
-        rounding = min(ROUNDED_SUMS * max(self.box.roundoff, SINGLE), 0.5) * size
-        if off <= rounding + 2 * (self.box.tolerance + self.box.rtol * size):
+        if off <= batch_rounding(self.box, size):
             return False
         repeats = np.concatenate([now, self.read_again(np.repeat(query, 4, axis=0))])
         return off > MOST_SPREADS * float(np.ptp(repeats, axis=0).max())

@@ -16,6 +16,7 @@ from .base import (
     Opening,
     Oracle,
     Wrapper,
+    batch_rounding,
     law_token,
     read_opening,
     read_rows,

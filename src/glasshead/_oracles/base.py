@@ -154,6 +154,19 @@ for _name in ("stage", "planned"):
     setattr(Wrapper, _name, Shared(_name))
 
 
+ROUNDED_SUMS = 2.0**10  # roundoffs between batches of different sizes: a deep model takes its sums in another order
+MOST_ROUNDED = 2.0**-5  # of an answer: a larger difference is none of rounding, however narrow the format
+
+
+def batch_rounding(oracle: Oracle, size: float) -> float:
+    """How far an answer of that size may depend on the rest of its batch through rounding and what is promised.
+
+    The roundoff is that of float32 at least: what computes in it may answer in float64.
+    """
+    rounding = min(ROUNDED_SUMS * max(oracle.roundoff, SINGLE), MOST_ROUNDED)
+    return rounding * size + 2 * (oracle.tolerance + oracle.rtol * size)
+
+
 def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
     """A random token of length 1, or of the longest the box allows."""
     token = rng.standard_normal(oracle.dim)

@@ -83,8 +83,7 @@ CHUNK_BYTES = 32 * 2**20  # what is sent to the box at a time; memory stays boun
 class BoxOracle(Oracle):
     """What oracles around a callable share. A subclass says with `_checked` which answers it accepts.
 
-    A callable of an adapter may have two attributes: `batch`, the most sequences to send it at a time, and `resent`,
-    how many it has sent more than once because an endpoint failed.
+    The callable of an adapter may have `batch` and `resent`, how many sequences it has sent again.
     """
 
     @no_type_check
@@ -119,6 +118,11 @@ class BoxOracle(Oracle):
         return self._precision.known
 
     @property
+    def batch(self) -> int | None:
+        """The most sequences that are sent at a time, where the box says that."""
+        return getattr(self._f, "batch", None)
+
+    @property
     def resent(self) -> int:  # type: ignore[override]
         return getattr(self._f, "resent", 0)
 
@@ -148,7 +152,7 @@ class BoxOracle(Oracle):
         if len(X) == 0:
             return self._checked(np.empty((0, *(self._outputs or ()))), X)
         rows = max(1, CHUNK_BYTES // (X.shape[1] * self.dim * self.dtype.itemsize))
-        rows = min(rows, getattr(self._f, "batch", rows))
+        rows = min(rows, self.batch or rows)
         parts = [self._ask(X[start : start + rows]) for start in range(0, len(X), rows)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

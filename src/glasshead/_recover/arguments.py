@@ -60,7 +60,7 @@ def settings(wanted: Wanted) -> dict[str, Any]:
     box = wanted.box
     promise = {name: getattr(box, name) for name in ("dim", "answers", "tolerance", "rtol", "flips", "max_norm")}
     asked = {name: getattr(wanted, name) for name in ("family", "rank", "accuracy", "residual_map", "seed")}
-    sent = {"dtype": str(getattr(box, "dtype", "")), "norm": str(wanted.norm)}
+    sent = {"dtype": str(getattr(box, "dtype", "")), "batch": getattr(box, "batch", None), "norm": str(wanted.norm)}
     return {"version": __version__, **promise, **asked, **sent}
 
 

@@ -12,7 +12,7 @@ from .._version import __version__
 from .box import VERSION, Refusal, ServedBox
 from .gate import admitted, headers_of, problem
 from .log import Log
-from .schema import InferenceRequest, InferenceResponse, Live, ModelMetadata, Problem, Ready, Server
+from .schema import InferenceRequest, InferenceResponse, Live, ModelConfiguration, ModelMetadata, Problem, Ready, Server
 
 SCHEMAS = "#/components/schemas/{model}"
 WHY = {
@@ -71,6 +71,18 @@ def application(box: ServedBox, log: Log) -> FastAPI:
     async def version_metadata(name: str, version: str) -> Any:
         check_model(name, version)
         return box.metadata()
+
+    triton: Any = {"response_model": ModelConfiguration, "response_model_exclude_none": True}
+
+    @app.get("/v2/models/{name}/config", summary="The same as Triton says it", **triton)
+    async def configuration(name: str) -> Any:
+        check_model(name)
+        return box.configuration()
+
+    @app.get("/v2/models/{name}/versions/{version}/config", summary="The same of a version", **triton)
+    async def version_configuration(name: str, version: str) -> Any:
+        check_model(name, version)
+        return box.configuration()
 
     @app.get("/v2/models/{name}/ready", summary="Does the model answer?", response_model=Ready)
     async def model_ready(name: str) -> Any:

@@ -15,7 +15,7 @@ from .._version import __version__
 from .settings import Settings
 
 INPUT, OUTPUT, VERSION = "tokens", "answers", "1"
-BINARY = "binary_tensor_data"  # the protocol's name of its extension
+BINARY, CONFIGURATION = "binary_tensor_data", "model_configuration"  # names of extensions of the protocol
 
 
 class Refusal(Exception):
@@ -53,7 +53,7 @@ class ServedBox:
             )
 
     def about(self) -> dict[str, Any]:
-        return {"name": "glasshead", "version": __version__, "extensions": [BINARY]}
+        return {"name": "glasshead", "version": __version__, "extensions": [BINARY, CONFIGURATION]}
 
     def metadata(self) -> dict[str, Any]:
         """What the model takes and gives; the sizes -1 are free."""
@@ -64,6 +64,18 @@ class ServedBox:
             "platform": "glasshead",
             "inputs": [{"name": INPUT, "datatype": "FP64", "shape": [-1, -1, self.dim]}],
             "outputs": [{"name": OUTPUT, "datatype": kind, "shape": [-1, *self.outputs]}],
+        }
+
+    def configuration(self) -> dict[str, Any]:
+        """The same as Triton says it, for clients that look there: a batch is of sequences, and sizes are of one."""
+        about = self.metadata()
+        parts = {kind: [one_of_a_batch(tensor) for tensor in about[f"{kind}s"]] for kind in ("input", "output")}
+        return {
+            "name": about["name"],
+            "platform": about["platform"],
+            "backend": "",
+            "max_batch_size": self.settings.max_batch,
+            **parts,
         }
 
     def read(self, body: bytes, headers: Mapping[str, str]) -> Asked:
@@ -113,6 +125,13 @@ class ServedBox:
         if asked.id is not None:
             message["id"] = asked.id
         return packed(message, "outputs", [Tensor(OUTPUT, answers, kind)], asked.binary)
+
+
+def one_of_a_batch(tensor: Mapping[str, Any]) -> dict[str, Any]:
+    """A tensor of the metadata as Triton's configuration has it: a single number is a list of one, reshaped to none."""
+    sizes = tensor["shape"][1:]
+    found = {"name": tensor["name"], "data_type": f"TYPE_{tensor['datatype']}", "dims": sizes or [1]}
+    return found if sizes else found | {"reshape": {"shape": []}}
 
 
 def defended(model: Any, settings: Settings) -> Callable[[np.ndarray], Any]:

@@ -50,9 +50,11 @@ def serve(model: Any, settings: Settings, log: Any, listening: Callable[[str], N
 def opened_socket(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
         raise OSError(f"expected an address to listen at, got {host}, port {port}: {error}") from error
+    # asyncio sends at once, without waiting 40 ms for a client's acknowledgement, where a socket is known to be TCP's.
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())
 
 
 def address(listener: socket.socket, settings: Settings) -> str:

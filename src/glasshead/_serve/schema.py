@@ -49,6 +49,32 @@ class ModelMetadata(BaseModel):
     outputs: list[TensorMetadata]
 
 
+class Reshape(BaseModel):
+    """The sizes that a tensor has on its way, where `dims`, which cannot be empty, says others."""
+
+    shape: list[int]
+
+
+class TensorConfiguration(BaseModel):
+    """A tensor of one sequence; a size of -1 is free."""
+
+    name: str
+    data_type: str
+    dims: list[int]
+    reshape: Reshape | None = None
+
+
+class ModelConfiguration(BaseModel):
+    """What the model takes and gives, as Triton's extension of the protocol says it."""
+
+    name: str
+    platform: str
+    backend: str
+    max_batch_size: int
+    input: list[TensorConfiguration]
+    output: list[TensorConfiguration]
+
+
 class InputParameters(BaseModel):
     """Where the numbers follow the JSON in binary: how many bytes they have."""
 
