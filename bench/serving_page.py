@@ -95,8 +95,14 @@ def page() -> str:
     ]
     shares = [share for row in watch["rows"] for kind in DECOYS if (share := hides(row, kind, seeds)) is not None]
     loads = [
-        (f"`{row['server']}`", f"{row['requests']:,}", row["errors"], number(row["median_ms"]), number(row["99%_ms"]))
-        + (f"{row['settled_MB']:.1f}, {row['end_MB']:.1f}",)
+        (
+            f"`{row['server']}`",
+            f"{row['requests']:,}",
+            row["errors"],
+            number(row["median_ms"]),
+            number(row["99%_ms"]),
+            f"{row['settled_MB']:.1f}, {row['end_MB']:.1f}",
+        )
         for row in under["rows"]
     ]
     parts = [fuzz["files"], fuzz["own"], fuzz["schemathesis"]]

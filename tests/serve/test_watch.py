@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from bench import stored
+from bench import watch as measured
 
 import glasshead as gh
 from glasshead._serve import Watch
