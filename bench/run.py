@@ -39,6 +39,7 @@ from . import (
     transformer,
     trust,
     vector,
+    watch,
 )
 
 RESULTS = Path(__file__).parent / "results"
@@ -65,6 +66,7 @@ BENCHES = {
     "encoder": encoder,
     "decoder": decoder,
     "constants": constants,
+    "watch": watch,
 }
 
 

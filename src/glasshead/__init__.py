@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._boxes import from_executor as from_executor
     from ._boxes import from_http as from_http
     from ._boxes import from_onnx as from_onnx
+    from ._boxes import from_ray as from_ray
     from ._boxes import from_torch as from_torch
     from ._boxes import from_transformers as from_transformers
     from ._errors import AccuracyUnreachable as AccuracyUnreachable
@@ -62,7 +63,15 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
 
 _HOMES = {
     "": ("answers", "baselines", "defences", "paper", "sensing"),
-    "_boxes": ("from_completions", "from_executor", "from_http", "from_onnx", "from_torch", "from_transformers"),
+    "_boxes": (
+        "from_completions",
+        "from_executor",
+        "from_http",
+        "from_onnx",
+        "from_ray",
+        "from_torch",
+        "from_transformers",
+    ),
     "_errors": (
         "AccuracyUnreachable",
         "BudgetExceeded",

@@ -55,9 +55,8 @@ def test_signs_are_asked_too(pool):
 
 
 def test_several_numbers_and_boxes_that_work_in_place(pool):
-    assert np.array_equal(gh.from_executor(pool, replicated.three_numbers, 8)(X), replicated.three_numbers(X))
     asked = X.copy()
-    assert np.array_equal(gh.from_executor(pool, replicated.in_place, 8, batch=2)(asked), one_by_one(X))
+    assert np.array_equal(gh.from_executor(pool, replicated.in_place, 8, batch=2)(asked), replicated.three_numbers(X))
     assert np.array_equal(asked, X)
 
 

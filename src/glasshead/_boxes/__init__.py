@@ -9,7 +9,8 @@ imports what it needs, an extra of its own, when it is called.
 as it takes.
 `http`: the Open Inference Protocol; `metadata`: what its servers say about a model; `wire`: tensors as it sends them.
 `completions`: language models that take vectors as prompts; `logprobs`: what their servers say of the next token.
-`replicas`: a batch answered by several of them; `executor`: on the workers of an executor of `concurrent.futures`.
+`replicas`: a batch answered by several of them; `executor`: on the workers of an executor of `concurrent.futures`;
+`ray`: as actors of Ray, on the `cluster` that is there or is started here.
 """
 
 from .address import TOKEN, is_loopback
@@ -19,6 +20,7 @@ from .executor import from_executor
 from .http import from_http
 from .metadata import VECTORS
 from .onnx import from_onnx
+from .ray import from_ray
 from .torch import from_torch
 from .transformers import from_transformers
 from .wire import Tensor, packed, unpacked

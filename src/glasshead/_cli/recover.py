@@ -58,6 +58,11 @@ def command(
     run: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep answers and result in this folder, or go on there.")
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Ask replicas on a Ray cluster: local starts one here, auto, HOST:PORT."),
+    ] = None,
+    replicas: Annotated[int | None, typer.Option(min=1, help="How many, with --ray.")] = None,
     price: Price = None,
     as_json: Json = False,
 ) -> None:
@@ -76,7 +81,7 @@ def command(
     from .outcome import advice, show_notes, show_recovery
     from .target import Asked, open_target
 
-    asked = Asked(dim, answers, tolerance, rtol, flips, max_norm, dtype, place, output, cut)
+    asked = Asked(dim, answers, tolerance, rtol, flips, max_norm, dtype, place, output, cut, ray, replicas)
     saved = None if as_json and run is None else folder_for(run, target)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the box may print; our stdout is JSON only
         oracle, truth = open_target(target, asked)

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,8 @@ class Asked(NamedTuple):
     place: int | None
     output: str | None = None
     cut: str | None = None
+    ray: str | None = None
+    replicas: int | None = None
 
     @property
     def last(self) -> int:
@@ -54,6 +56,9 @@ class Asked(NamedTuple):
         if self.answers == "value" and self.flips:
             words = "expected no --flips with --answers value: say how far off answers may be with --tolerance"
             raise ValueError(words)
+        if (self.ray is None) != (self.replicas is None):
+            words = "--ray ADDRESS and --replicas N together"
+            raise ValueError(f"expected {words}: where the cluster is, and how many boxes to have there")
 
 
 def open_target(target: str, asked: Asked) -> tuple[Any, Any | None]:
@@ -61,6 +66,8 @@ def open_target(target: str, asked: Asked) -> tuple[Any, Any | None]:
     import glasshead as gh
 
     promise = asked.promise()
+    if asked.ray is not None and (target.startswith(("http://", "https://")) or target.endswith(".onnx")):
+        raise ValueError(f"expected --ray with a .safetensors model or module:callable, got {target}")
     where = {"dim": asked.dim, "place": asked.last, "output": asked.output}
     if target.startswith(("http://", "https://")):
         refuse(asked, "dtype", "cut")
@@ -73,6 +80,8 @@ def open_target(target: str, asked: Asked) -> tuple[Any, Any | None]:
     if Path(target).exists() or target.endswith(".safetensors"):
         refuse(asked, "place")
         model = load_model(target)
+        if asked.ray is not None:
+            return on_ray(partial(itself, model), asked.dim or model.dim, asked), model
         return oracle(model, asked.dim, **promise), model
     if ":" not in target:
         raise FileNotFoundError(f"there is no {target} here; expected {FORMS}")
@@ -83,11 +92,35 @@ def open_target(target: str, asked: Asked) -> tuple[Any, Any | None]:
     dim = asked.dim or getattr(box, "dim", None)
     if dim is None:
         raise ValueError(f"expected --dim, the length of a token: {target} does not say")
+    if asked.ray is not None:
+        return on_ray(partial(replica_of, target, asked.place, os.getcwd()), dim, asked), None
     if is_torch_module(box):
         return gh.from_torch(box, dim, place=asked.last, answers=asked.answers, **promise), None
     if asked.place is None:
         return oracle(box, asked.dim, **promise), None
     return oracle(answered_at(box, asked.place), dim, **promise), None
+
+
+def on_ray(make: Callable[[], Callable[..., Any]], dim: int, asked: Asked) -> Any:
+    """An oracle on replicas, each of which calls `make`."""
+    import glasshead as gh
+
+    return gh.from_ray(make, dim, asked.replicas or 1, address=asked.ray, answers=asked.answers, **asked.promise())
+
+
+def itself(model: Any) -> Any:
+    return model
+
+
+def replica_of(target: str, place: int | None, here: str) -> Callable[..., Any]:
+    """The box of module:callable, imported on the machine of a replica; `here` is the folder of the command."""
+    sys.path.insert(0, here)
+    box = load_callable(target)
+    if is_torch_module(box):
+        raise TypeError(
+            f"expected a callable on arrays with --ray, got {target}, a torch module: wrap it in a function"
+        )
+    return box if place is None else answered_at(box, place)
 
 
 def answered_at(box: Callable[..., Any], place: int) -> Callable[..., Any]:

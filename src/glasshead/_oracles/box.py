@@ -136,6 +136,10 @@ class BoxOracle(Oracle):
         finally:
             self._f = f
 
+    def close(self) -> None:
+        """Let go of what the box holds, such as processes that were started for it; it cannot be asked after that."""
+        getattr(self._f, "close", lambda: None)()
+
     def rounds_tokens(self, roundoff: float) -> None:
         self._precision.take_tokens(roundoff)
 

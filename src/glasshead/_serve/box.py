@@ -10,6 +10,7 @@ import numpy as np
 from .. import defences
 from .._boxes import VECTORS, Tensor, packed, unpacked
 from .._errors import OracleError
+from .._oracles import ROUNDOFF
 from .._version import __version__
 from .settings import Settings
 
@@ -27,10 +28,12 @@ class Refusal(Exception):
 
 
 class Asked(NamedTuple):
-    """A request that can be answered: its id if it has one, the sequences, and whether answers go back in binary."""
+    """A request that can be answered: its id if it has one, the sequences, the unit roundoff of the numbers that they
+    were sent as, and whether answers go back in binary."""
 
     id: str | None
     X: np.ndarray
+    roundoff: float
     binary: bool
 
 
@@ -88,7 +91,9 @@ class ServedBox:
         binary = wants_binary(message.get("outputs"), parameters.get("binary_data_output", False))
         if [tensor.name for tensor in tensors] != [INPUT]:
             raise Refusal(400, f"expected one input, {INPUT!r}, got {[tensor.name[:50] for tensor in tensors][:5]}")
-        return Asked(asked, self._sequences(tensors[0]), binary)
+        kind = tensors[0].datatype
+        sent = ROUNDOFF["bfloat16" if kind == "BF16" else VECTORS.get(kind, "float64")]
+        return Asked(asked, self._sequences(tensors[0]), sent, binary)
 
     def _sequences(self, tensor: Tensor) -> np.ndarray:
         shape, settings = tensor.array.shape, self.settings
