@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.load import resident
 
 import glasshead as gh
 from tests.serve.running import HEADER, Running, question
