@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all recorded lint format bench readme tables red kills mutation interop clean help
+.PHONY: demo test test-all recorded lint format bench readme tables red kills mutation fuzz interop clean help
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -62,6 +62,12 @@ mutation: $(VENV)/.test  ## would the tests notice: a sample of small faults in 
 
 interop: $(VENV)/.test  ## heads behind MLServer and KServe, vLLM, and clients of others for glasshead serve: environments in .interop (INTEROP=..)
 	$(BIN)/python -m tests.interop --folder $(or $(INTEROP),.interop)
+
+.fuzz/bin/schemathesis: | $(BIN)/python
+	$(BIN)/python -m venv .fuzz && .fuzz/bin/python -m pip install --quiet --disable-pip-version-check schemathesis==4.*
+
+fuzz: $(VENV)/.test .fuzz/bin/schemathesis  ## 5,000 requests that are nearly right, and 5,000 files that nearly are models
+	$(BIN)/python -m tests.serve.fuzz
 
 tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers or from the code
 	$(BIN)/python -m bench.pages

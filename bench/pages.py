@@ -14,6 +14,7 @@ from . import (
     interop_page,
     multi_head_page,
     noise_page,
+    serving_page,
     transformer_page,
     tree,
     trust_page,
@@ -36,6 +37,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "hugging-face.md": adapters_page.page,
     "your-model.md": your_model_page.page,
     "interop.md": interop_page.page,
+    "serving.md": serving_page.page,
     "how-it-is-built.md": tree.page,
 }
 

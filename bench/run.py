@@ -40,6 +40,7 @@ from . import (
     transformer,
     trust,
     vector,
+    watch,
 )
 
 RESULTS = Path(__file__).parent / "results"
@@ -67,6 +68,7 @@ BENCHES = {
     "encoder": encoder,
     "decoder": decoder,
     "constants": constants,
+    "watch": watch,
 }
 
 

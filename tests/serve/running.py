@@ -62,7 +62,11 @@ class Running:
             reply = connection.getresponse()
             content = reply.read()
             found = {name.lower(): value for name, value in reply.getheaders()}
-            return reply.status, json.loads(content) if "json" in found.get("content-type", "") else content, found
+            return (
+                reply.status,
+                json.loads(content) if content and "json" in found.get("content-type", "") else content,
+                found,
+            )
         finally:
             connection.close()
 

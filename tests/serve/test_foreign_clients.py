@@ -7,7 +7,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._serve.process import opened_socket
-from tests.serve.running import Running
+from tests.serve.running import Running, question
 
 DIM = 4
 
@@ -54,3 +54,14 @@ def test_answers_are_sent_without_waiting():
         connection, _ = listener.accept()
         with connection:
             assert listener.proto == connection.proto == socket.IPPROTO_TCP
+
+
+@pytest.mark.parametrize("parameters", [{"classification": 1}, {"shared_memory_region": "x", "binary_data": True}])
+def test_what_is_not_served_is_refused(parameters, tmp_path):
+    """tritonclient can ask for the largest answers, or to have them elsewhere: others in their place would be wrong."""
+    gh.save(gh.Attention.random(DIM, seed=1), tmp_path / "head.safetensors")
+    with Running(tmp_path / "head.safetensors") as server:
+        outputs = [{"name": "answers", "parameters": parameters}]
+        status, found, _ = server.ask("/infer", question(DIM, outputs=outputs))
+        assert (status, next(iter(parameters)) in found["error"]) == (400, True)
+        assert server.ask("/infer", question(DIM, outputs=[{"name": "answers", "parameters": {"other": 1}}]))[0] == 200

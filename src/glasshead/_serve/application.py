@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
@@ -120,11 +119,11 @@ def application(box: ServedBox, log: Log) -> FastAPI:
         asked, client = box.read(body, headers), state["client"]
         admitted(client, len(asked.X), box.settings)
         state["sequences"] = len(asked.X)
-        if box.settings.watch and (seen := client.watch.see(asked.X)):
+        if box.settings.watch and (seen := client.watch.see(asked.X, asked.roundoff)):
             log.write(level="warning", client=client.name, message="asks as a recovery does", **seen)
         return box.answered(asked)
 
-    app.openapi_schema = with_messages(app.openapi())
+    app.openapi_schema = with_messages(app.openapi(), {"name": box.settings.name, "version": VERSION})
     return app
 
 
@@ -134,9 +133,12 @@ def request_body() -> dict[str, Any]:
     return {"required": True, "content": {"application/json": schema, "application/octet-stream": binary}}
 
 
-def with_messages(openapi: dict[str, Any]) -> dict[str, Any]:
-    """The page with the request in it, of which FastAPI does not know since it is read by hand."""
+def with_messages(openapi: dict[str, Any], named: dict[str, str]) -> dict[str, Any]:
+    """The page with what FastAPI does not know: the request, which is read by hand, and what may stand in a path."""
     request = InferenceRequest.model_json_schema(ref_template=SCHEMAS)
     schemas = openapi["components"]["schemas"]
     schemas |= {**request.pop("$defs"), InferenceRequest.__name__: request}
-    return json.loads(json.dumps(openapi))
+    for path in openapi["paths"].values():
+        for parameter in (one for operation in path.values() for one in operation.get("parameters", ())):
+            parameter["schema"]["enum"] = [named[parameter["name"]]]
+    return openapi

@@ -10,11 +10,13 @@ import numpy as np
 from .. import defences
 from .._boxes import VECTORS, Tensor, packed, unpacked
 from .._errors import OracleError
+from .._oracles import ROUNDOFF
 from .._version import __version__
 from .settings import Settings
 
 INPUT, OUTPUT, VERSION = "tokens", "answers", "1"
 BINARY, CONFIGURATION = "binary_tensor_data", "model_configuration"  # names of extensions of the protocol
+NOT_HERE = "classification", "shared_memory_region"  # what outputs may be asked for by extensions that are not served
 
 
 class Refusal(Exception):
@@ -26,10 +28,12 @@ class Refusal(Exception):
 
 
 class Asked(NamedTuple):
-    """A request that can be answered: its id if it has one, the sequences, and whether answers go back in binary."""
+    """A request that can be answered: its id if it has one, the sequences, the unit roundoff of the numbers that they
+    were sent as, and whether answers go back in binary."""
 
     id: str | None
     X: np.ndarray
+    roundoff: float
     binary: bool
 
 
@@ -87,7 +91,9 @@ class ServedBox:
         binary = wants_binary(message.get("outputs"), parameters.get("binary_data_output", False))
         if [tensor.name for tensor in tensors] != [INPUT]:
             raise Refusal(400, f"expected one input, {INPUT!r}, got {[tensor.name[:50] for tensor in tensors][:5]}")
-        return Asked(asked, self._sequences(tensors[0]), binary)
+        kind = tensors[0].datatype
+        sent = ROUNDOFF["bfloat16" if kind == "BF16" else VECTORS.get(kind, "float64")]
+        return Asked(asked, self._sequences(tensors[0]), sent, binary)
 
     def _sequences(self, tensor: Tensor) -> np.ndarray:
         shape, settings = tensor.array.shape, self.settings
@@ -153,7 +159,13 @@ def wants_binary(outputs: Any, everywhere: Any) -> bool:
         raise Refusal(400, "expected outputs to be a list of objects with a name")
     if any(one.get("name") != OUTPUT for one in outputs) or len(outputs) > 1:
         raise Refusal(400, f"expected the output {OUTPUT!r}, of which there is one, got another or more")
-    wanted = parameters_of(outputs[0]).get("binary_data", everywhere) if outputs else everywhere
+    parameters = parameters_of(outputs[0]) if outputs else {}
+    for name in NOT_HERE:
+        if name in parameters:
+            raise Refusal(
+                400, f"expected answers to be asked for as they are, got {name}, which this server does not do"
+            )
+    wanted = parameters.get("binary_data", everywhere)
     if not isinstance(wanted, bool):
         raise Refusal(400, f"expected binary_data and binary_data_output to be true or false, got {wanted!r}"[:200])
     return wanted

@@ -26,7 +26,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 BODY_SECONDS = 30.0  # for a body to arrive: a client that announces more than it sends is not waited for
-MOST_CLIENTS = 10_000  # remembered; the one that was quiet for longest is forgotten
+MOST_CLIENTS = 1000  # remembered, since each takes memory; the one that was quiet for longest is forgotten
 
 
 @dataclass
