@@ -70,7 +70,7 @@ def test_two_processes_on_one_journal(tmp_path):
 
 def test_a_disk_that_is_full_loses_nothing(tmp_path):
     path = tmp_path / "run.sqlite"
-    code, asked, err = ended(started(path, 0, 300_000))
+    code, asked, err = ended(started(path, 0, 100_000))
     assert code == 1
     assert "JournalError" in err
     assert "make room and run it again" in err
