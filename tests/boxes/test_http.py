@@ -40,6 +40,13 @@ def same(found):
     return all(np.array_equal(getattr(found.model, name), getattr(LOCAL.model, name)) for name in ("W", "v"))
 
 
+def test_the_query_token_is_put_at_its_place(server):
+    X = RNG.standard_normal((3, 4, DIM))
+    oracle = gh.from_http(server.url, place=0)
+    np.testing.assert_array_equal(oracle(X), alone(np.roll(X, 1, axis=1)))
+    assert "the last row of a sequence is put first, and answered there" in oracle.notes
+
+
 @pytest.mark.parametrize(
     ("options", "how"),
     [

@@ -142,7 +142,7 @@ def test_token_ids_are_no_vectors(datatype):
         ([VECTORS], {"attempts": 0}, "expected attempts to be an integer >= 1"),
         ([VECTORS], {"timeout": -1}, "expected timeout to be a positive number"),
         ([VECTORS], {"timeout": None}, "expected timeout to be a positive number"),
-        ([VECTORS], {"place": "last"}, "expected place to be an integer"),
+        ([VECTORS], {"place": "last"}, "expected place, where the query token stands"),
         ([VECTORS], {"token": 5}, "expected token= to be a string"),
         ([VECTORS], {"answers": "vector"}, "expected answers to be one of"),
     ],

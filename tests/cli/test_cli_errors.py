@@ -47,7 +47,7 @@ TABLE = [
     (("recover", "http://127.0.0.1:9/v2/models/m"), 6, "OracleError", "got no connection"),
     (("recover", "http://127.0.0.1:9/m"), 2, "ValueError", "/v2/models/NAME"),
     (("recover", "target.safetensors", "--place", "0"), 2, "ValueError", "expected no --place"),
-    (("recover", "boxes:one", "--place", "3"), 2, "ValueError", "expected --place to be -1"),
+    (("recover", "boxes:one", "--place", "3"), 2, "ValueError", "to be -1, the last, or 0, the first"),
     (("recover", "boxes:one", "--norm", "batch"), 2, "ValueError", "layer:EPS or rms:EPS, got 'batch'"),
     (("recover", "boxes:one", "--dtype", "int8"), 2, "ValueError", "got 'int8'"),
     (("recover", "target.safetensors", "--run", "."), 2, "FileExistsError", "holds other files and no journal"),

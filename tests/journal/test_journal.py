@@ -101,6 +101,45 @@ def test_an_oracle_of_the_users_own(tmp_path):
     assert same(found, gh.recover(Own(HEAD)))
 
 
+@pytest.mark.parametrize("wrong", ["nan", "shape", "raises"])
+def test_what_is_no_answer_is_not_kept(tmp_path, wrong):
+    """A box that fails once: the run stops with an error about the box, and the next one asks again."""
+    spoilt = {"nan": lambda y: y * np.nan, "shape": lambda y: y[:, None], "raises": lambda y: 1 / 0}
+
+    class Flaky(Failing):
+        def __call__(self, X):
+            answers = self.f(X)
+            self.left, self.seen = self.left - 1, self.seen + len(X)
+            return spoilt[wrong](answers) if self.left == 0 else answers
+
+    box, whole = Flaky(HEAD, 4), gh.recover(gh.ValueOracle(HEAD))
+    with pytest.raises(gh.OracleError):
+        gh.recover(gh.ValueOracle(box, 6), journal=tmp_path / "run.sqlite")
+    found = gh.recover(gh.ValueOracle(box, 6), journal=tmp_path / "run.sqlite")
+    assert same(found, whole)
+    assert found.queries == box.seen
+
+
+def test_what_an_endpoint_was_sent_in_vain_is_counted(tmp_path):
+    class Remote:
+        resent = 0
+
+        def __init__(self, batches):
+            self.left = batches
+
+        def __call__(self, X):
+            if self.left == 0:
+                self.resent += 3 * len(X)
+                raise gh.OracleError("gone")
+            self.left -= 1
+            return HEAD(X)
+
+    with pytest.raises(gh.OracleError, match="gone"):
+        gh.recover(gh.ValueOracle(Remote(0), 6), journal=tmp_path / "run.sqlite")
+    found, whole = gh.recover(gh.ValueOracle(HEAD), journal=tmp_path / "run.sqlite"), gh.recover(gh.ValueOracle(HEAD))
+    assert found.queries == whole.queries + 2 + 3 * 2  # the opening of two sequences
+
+
 def test_a_larger_budget_goes_on(tmp_path):
     with pytest.raises(gh.BudgetExceeded):
         gh.recover(gh.ValueOracle(gh.Attention.random(12, seed=1)), budget=120, journal=tmp_path / "run.sqlite")

@@ -18,6 +18,7 @@ from .base import SAME_BATCH, needs, opened
 from .completions import from_completions
 from .executor import from_executor
 from .http import from_http
+from .layout import Layout, checked_place
 from .metadata import VECTORS
 from .onnx import from_onnx
 from .ray import from_ray

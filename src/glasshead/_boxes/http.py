@@ -13,6 +13,7 @@ from .._types import no_type_check
 from .._validate import whole
 from .address import checked_url
 from .base import opened
+from .layout import Layout, checked_place
 from .metadata import VECTORS, Described, described, parts_of
 from .parts import Parts, wants_fewer
 from .transport import ATTEMPTS, TIMEOUT, Reply, Transport, busy
@@ -42,14 +43,16 @@ def from_http(
     >>> found = gh.recover(oracle)
 
     The model takes vectors, one input of FP64, FP32, FP16 or BF16 [-1, -1, d], and gives one number for each sequence,
-    or several; of an output with one row for each token, the row at `place` is read, and `output` names the one of
-    several outputs. Requests hold up to `batch` sequences, fewer where the server refuses as many, and travel in binary
-    where it says that it can (`binary="auto"`). A request that fails is sent up to `attempts` times, all counted.
-    `token` is a bearer token, by default the environment's GLASSHEAD_TOKEN. `promise` are the keywords of
-    `gh.ValueOracle`, or with `answers="sign"` of `gh.SignOracle`.
+    or several, or one row for each token. The last row of a sequence, its query token, is put at `place`, -1 for the
+    last or 0 for the first, and answered there; `output` names the one of several outputs. Requests hold up to `batch`
+    sequences, fewer where the server refuses as many, and travel in binary where it says that it can (`binary="auto"`).
+    A request that fails is sent up to `attempts` times, all counted. `token` is a bearer token, by default the
+    environment's GLASSHEAD_TOKEN. `promise` are the keywords of `gh.ValueOracle`, or with `answers="sign"` of
+    `gh.SignOracle`.
     """
-    for value, name, least in ((batch, "batch", 1), (attempts, "attempts", 1), (place, "place", None)):
-        whole(value, name, least)
+    for value, name in ((batch, "batch"), (attempts, "attempts")):
+        whole(value, name, least=1)
+    layout = Layout(place=checked_place(place))
     if binary not in (True, False, "auto"):
         raise ValueError(f'expected binary to be True, False or "auto", got {binary!r}')
     _, model = parts_of(checked_url(url))
@@ -62,8 +65,8 @@ def from_http(
     if np.dtype(promise.setdefault("dtype", wire)).itemsize > np.dtype(wire).itemsize:
         raise ValueError(f"expected dtype={wire!r}, since the model takes {about.datatype}, got {promise['dtype']!r}")
     how = f"{about.datatype} {'in binary' if about.binary else 'as JSON'}"
-    notes = [f"{model.rpartition('/v2/models/')[2]} of {about.server}, asked with {how}"]
-    box = Endpoint(transport, f"{model}/infer", about, batch, place)
+    notes = [f"{model.rpartition('/v2/models/')[2]} of {about.server}, asked with {how}", *layout.notes]
+    box = Endpoint(transport, f"{model}/infer", about, batch, layout)
     rounds = ROUNDOFF["bfloat16"] if about.datatype == BF16 else 0.0
     return opened(box, about.dim, answers=answers, notes=notes, rounds=rounds, **promise)
 
@@ -71,9 +74,9 @@ def from_http(
 class Endpoint:
     """Sends a batch to a server, in as many requests as it wants, and reads the answers."""
 
-    def __init__(self, transport: Transport, url: str, about: Described, batch: int, place: int):
+    def __init__(self, transport: Transport, url: str, about: Described, batch: int, layout: Layout):
         self.batch = batch
-        self._transport, self._url, self._about, self._place = transport, url, about, place
+        self._transport, self._url, self._about, self._layout = transport, url, about, layout
         self._parts = Parts(1 if about.alone else batch)
 
     @property
@@ -82,7 +85,7 @@ class Endpoint:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         with self._transport.token_hidden():
-            return self._parts.answers(X, self._ask)
+            return self._parts.answers(self._layout.sent(X), self._ask)
 
     def _ask(self, X: np.ndarray) -> np.ndarray | None:
         """The answers to a request, or None where it is too large."""
@@ -114,7 +117,7 @@ class Endpoint:
         if len(named) != 1:
             names = ", ".join(tensor.name for tensor in tensors) or "none"
             raise OracleError(f"expected {self._about.output or 'one output'}, got {names}; choose one with output=")
-        answers = named[0][:, self._place] if named[0].ndim == 3 else named[0]
+        answers = self._layout.read(named[0])
         if answers.ndim not in (1, 2) or len(answers) != len(X):
             raise OracleError(f"expected an answer for each of {len(X)} sequences, got shape {named[0].shape}", X[0])
         return answers[:, 0] if answers.shape[1:] == (1,) else answers

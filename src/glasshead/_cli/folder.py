@@ -63,10 +63,10 @@ def kept_in(folder: Path, made: bool) -> Iterator[Path]:
 
 def discard(folder: Path, made: bool) -> None:
     """Remove what this run alone has put there."""
-    if made:
-        for path in folder.glob(f"{JOURNAL}*"):
-            path.unlink()
-    if folder.is_dir() and not any(folder.iterdir()) and made:
-        folder.rmdir()
-        if folder.parent == RUNS and not any(RUNS.iterdir()):
-            RUNS.rmdir()
+    if not made:
+        return
+    for path in folder.glob(f"{JOURNAL}*"):
+        path.unlink()
+    folder.rmdir()
+    if not any(RUNS.iterdir()):
+        RUNS.rmdir()

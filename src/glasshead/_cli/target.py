@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._boxes import Layout, checked_place
 from .._families import ANSWERS
 
 FORMS = (
@@ -125,9 +126,8 @@ def replica_of(target: str, place: int | None, here: str) -> Callable[..., Any]:
 
 def answered_at(box: Callable[..., Any], place: int) -> Callable[..., Any]:
     """A box that answers every token, with the query token put at `place` and answered there."""
-    if place not in (-1, 0):
-        raise ValueError(f"expected --place to be -1, the last token, or 0, the first, got {place}")
-    return lambda X: np.asarray(box(np.roll(X, place + 1, axis=1)))[:, place]
+    layout = Layout(place=checked_place(place), per_token=True)
+    return lambda X: layout.read(np.asarray(box(layout.sent(X))))
 
 
 def refuse(asked: Asked, *names: str) -> None:

@@ -33,6 +33,7 @@ class Recording:
     def __init__(self, ask: Callable[[np.ndarray], Any], box: Oracle, journal: Journal):
         self.ask, self.box, self.journal = ask, box, journal
         self.twice, self.known = 0, False
+        self.outputs: tuple[int, ...] | None = None  # the shape of an answer, once there was one
         if hasattr(ask, "batch"):
             self.batch = ask.batch  # type: ignore[attr-defined]
 
@@ -46,13 +47,25 @@ class Recording:
         answers = self.journal.replayed(mark)
         if answers is not None:
             self.known = self.known or self.check_target(X, answers)
+            self.outputs = answers.shape[1:]
             return answers
         self.known = True
-        number, resent = self.journal.note(mark, len(X)), getattr(self.ask, "resent", 0)
-        answers = np.asarray(self.ask(X))
-        if answers.dtype.kind in "biuf":  # anything else is no answer, and about to be refused
-            self.journal.keep(number, answers, getattr(self.ask, "resent", 0) - resent)
+        number, resent = self.journal.note(mark, len(X)), self.resent
+        try:
+            answers = np.asarray(self.ask(X))
+        except BaseException:
+            self.journal.look(self.resent - resent)  # what was sent in vain, beside the batch that was noted
+            raise
+        if self.usable(answers, len(X)):
+            self.journal.keep(number, answers, self.resent - resent)
+            self.outputs = answers.shape[1:]
         return answers
+
+    def usable(self, answers: np.ndarray, sequences: int) -> bool:
+        """Whether these are answers, and not about to be refused: a box that fails now and then is asked again."""
+        if answers.dtype.kind not in "biuf" or answers.ndim not in (1, 2) or len(answers) != sequences:
+            return False
+        return self.outputs in (None, answers.shape[1:]) and bool(np.isfinite(answers).all())
 
     def read_again(self, X: np.ndarray) -> np.ndarray:
         self.journal.look(len(X))

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._oracles import DOUBLE, SINGLE
+
 SHORT = 8  # different tokens other than zero: longer sequences are sentences
 NEAR = 2.0**-9  # the angle below which two tokens are the same one, moved; words are a hundred times as far apart
 RIGHT = 2.0**-43  # the cosine below which two tokens are at right angles, in float64, where the frame itself is rounded
@@ -22,7 +24,6 @@ TOGETHER = 32  # short sequences that are looked at in one step
 FORGIVEN = 0.01  # of a sequence that stands in a relation, by one that does not: what chance may bring together
 NOTICED = 12.0  # sequences in excess of that; chosen so that 50 questions suffice and a dozen coincidences do not
 FEWEST_NUMBERS = 4  # of a token
-SINGLE = 2.0**-24  # the unit roundoff of float32: in narrower numbers, right angles happen by chance
 
 SIGNS = "moved", "right angles", "lengths"
 
@@ -40,7 +41,7 @@ class Watch:
         self.counts = dict.fromkeys(SIGNS, 0)
         self._tokens: np.ndarray | None = None
 
-    def see(self, X: np.ndarray, roundoff: float = 2.0**-53) -> dict[str, int] | None:
+    def see(self, X: np.ndarray, roundoff: float = DOUBLE) -> dict[str, int] | None:
         """Look at `X` of shape (B, N, d), numbers with that unit roundoff.
 
         The first time that the client has asked as a recovery does: what was counted until then; otherwise None.
@@ -89,7 +90,7 @@ class Watch:
         repeated = (near & same).any(axis=1)
         signs = np.zeros((len(X), len(SIGNS)), bool)
         signs[which[near.any(axis=1) & ~repeated], 0] = True
-        if roundoff <= SINGLE:
+        if roundoff <= SINGLE:  # in narrower numbers right angles happen by chance
             right = (np.abs(cosines) <= max(RIGHT, 2 * roundoff)) & earlier
             signs[which[right.any(axis=1) & ~repeated], 1] = True
         signs[:, 2] = spread(np.log2(lengths) + np.log2(largest[which, place]), which, len(X)) > np.log2(LENGTHS)
