@@ -17,7 +17,7 @@ from .fresh import measured
 Progress = Callable[[int, int, str], None]
 
 LIMITS = {"plain": 1e-12, "biased": 1e-10, "float32": 1e-5}
-EXTRA = 64  # queries beyond one per free parameter
+EXTRA = 104  # queries beyond one per free parameter
 W_SCALES = (1e-6, 1.0, 30.0, 1e3)
 V_SCALES = (1e-6, 1.0, 1e6)
 KEY_BIASES = (0.0, 0.1, 1.0, 10.0)
