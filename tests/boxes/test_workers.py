@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._boxes import ray_executor
+from glasshead._boxes import as_finished, ray_executor
 
 from .replicated import HEAD, Trouble, mortal, raised, recovered, stuck
 
@@ -24,6 +24,20 @@ def test_results_are_those_of_this_process_as_they_finish_and_in_order(executor)
     for future in as_completed(futures):
         assert np.array_equal(future.result(), recovered(futures[future], dim=6))
     assert np.array_equal(list(executor.map(recovered, range(3))), [recovered(seed) for seed in range(3)])
+
+
+def test_settings_with_their_results_on_workers_and_here(executor):
+    settings = [(seed, dim) for seed in range(2) for dim in (2, 3)]
+    found = dict(as_finished(recovered, settings, executor))
+    here = list(as_finished(recovered, settings))
+    assert [setting for setting, _ in here] == settings
+    assert all(np.array_equal(found[setting], W) for setting, W in here)
+
+
+def test_as_many_workers_as_processors():
+    with ray_executor(None) as executor:
+        assert executor._max_workers >= 1
+        assert executor.submit(abs, -3).result() == 3
 
 
 def test_what_was_lost_with_a_worker_is_done_again(executor, tmp_path):

@@ -25,4 +25,4 @@ from .ray import from_ray
 from .torch import from_torch
 from .transformers import from_transformers
 from .wire import Tensor, packed, unpacked
-from .workers import ray_executor
+from .workers import as_finished, ray_executor

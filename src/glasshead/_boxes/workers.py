@@ -1,40 +1,60 @@
 """`ray_executor`: the workers of a Ray cluster as a `concurrent.futures.Executor`.
 
     with ray_executor("local", 4) as executor:
-        futures = [executor.submit(cell, setting) for setting in settings]
-        for future in as_completed(futures):
-            future.result()
+        for setting, result in as_finished(function, settings, executor):
+            ...
 
-`ray_executor(address: str | None, workers: int) -> RayExecutor`. `submit`, `map`, `as_completed` and `cancel` are those
-of the standard library. What a function raises is raised by `result()`, as it is. A worker that is lost is replaced by
-Ray, and what it was doing is done again from the start: a function must give the same when it is run twice. Arrays
-among its arguments may come read-only.
+`ray_executor(address: str | None, workers: int | None = None) -> RayExecutor`. `submit`, `map` and `cancel` are as in
+the standard library, and so is `as_completed`. What a function raises is raised by `result()`, as it is. A worker that
+is lost is replaced by Ray, and what it was doing is done again from the start: a function must give the same when it is
+run twice. Arrays among its arguments may come read-only.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from typing import Any, TypeVar
 
 from .._errors import OracleError
 from .._validate import whole
 from .cluster import Cluster, join_cluster, told
 from .replicas import Raised, result_of
 
+Setting = TypeVar("Setting", bound=tuple[Any, ...])
+Result = TypeVar("Result")
+
 RETRIES = 4  # times that a function is run again whose worker was lost: after that it is the function that ends workers
 
 
-def ray_executor(address: str | None, workers: int) -> RayExecutor:
-    """An executor that runs so many functions at a time on a Ray cluster.
+def ray_executor(address: str | None, workers: int | None = None) -> RayExecutor:
+    """An executor that runs so many functions at a time on a Ray cluster, by default one for each of its processors.
 
     `address` is that of a cluster, "auto" for the one on this machine, "local" or None for the one that this process is
     on, or else one that is started here. Use it in a `with` block, whose end leaves the cluster; where an exception
     ends the block, what is still running is stopped and what waits is not begun.
     """
-    whole(workers, "workers", least=1)
-    return RayExecutor(join_cluster(address, workers), workers)
+    if workers is not None:
+        whole(workers, "workers", least=1)
+    cluster = join_cluster(address, workers or 1)
+    return RayExecutor(cluster, workers or max(1, int(cluster.ray.cluster_resources().get("CPU", 1))))
+
+
+def as_finished(
+    function: Callable[..., Result], settings: Sequence[Setting], executor: Executor | None = None
+) -> Iterator[tuple[Setting, Result]]:
+    """Each setting, the arguments of a call, with what came of it as soon as that is there.
+
+    Without an executor they are run here, one after the other.
+    """
+    if executor is None:
+        for setting in settings:
+            yield setting, function(*setting)
+        return
+    futures = {executor.submit(function, *setting): setting for setting in settings}
+    for future in as_completed(futures):
+        yield futures[future], future.result()
 
 
 class RayExecutor(ThreadPoolExecutor):
