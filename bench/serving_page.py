@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from glasshead._serve.settings import MAX_BATCH, MAX_BYTES, MAX_SECONDS, MAX_TOKENS
 from glasshead._serve.watch import NOTICED, SHORT
 
 from .sensing.table import markdown
@@ -32,7 +33,10 @@ glasshead recover http://127.0.0.1:8000/v2/models/target --tolerance 5e-7
 | `--decimals`, `--noise`, `--max-norm` | `gh.defences.rounded`, `noisy` and `clipped` around the model |
 | `--rate` | requests per second and client: more get 429, with Retry-After |
 | `--quota` | sequences per client in all: more get 403 |
-| `--max-batch`, `--max-tokens`, `--max-bytes` | sizes of a request: more get 413 |
+| `--max-batch` | sequences in a request, {batch} by default: more get 413 |
+| `--max-tokens` | tokens in a sequence, {most_tokens} by default: more get 413 |
+| `--max-bytes` | size of a request, {bytes} MiB by default: more get 413 |
+| `--max-seconds` | for a request to arrive, {max_seconds} by default: one that takes longer gets 408 |
 | `--watch` | warns in the log of who asks as a recovery does |
 | `--log FILE` | where the log goes, one JSON object per line; stderr by default |
 
@@ -42,9 +46,10 @@ otherwise, and warns where that is done without a token. Neither tokens nor inpu
 in the log. `/docs` is the OpenAPI page.
 
 A request that is not as the protocol has it gets a status from 400 to 499 and a sentence. Tried: {requests} requests
-that are nearly right, {schemathesis} of them made by schemathesis from the OpenAPI page, and {files} files that nearly
-are models: {wrong} answers of 500 and more, crashes or errors without a reason; the server's memory went from {before}
-to {after} MB.
+that are nearly right, {schemathesis} of them made by schemathesis from the OpenAPI page of the server, {official} from
+the official one of the protocol (mended: its paths have a `$` before each brace, and none without a version), {binary}
+with numbers in binary; and {files} files that nearly are models: {wrong} answers of 500 and more, crashes or errors
+without a reason; the server's memory went from {before} to {after} MB.
 
 {clients} clients at once for {seconds} s, half of them with JSON and half in binary, {sequences} sequences of {tokens}
 tokens with d = {dim} in each request, server and clients on one machine of {cpus} cores; memory after {settled} s and
@@ -105,15 +110,21 @@ def page() -> str:
         )
         for row in under["rows"]
     ]
-    parts = [fuzz["files"], fuzz["own"], fuzz["schemathesis"]]
+    parts = [fuzz["own"], fuzz["schemathesis"], fuzz["official"]]
     return wrapped(
         TEXT.format(
-            requests=f"{fuzz['own']['requests'] + fuzz['schemathesis']['requests']:,}",
+            requests=f"{sum(part['requests'] for part in parts):,}",
+            official=f"{fuzz['official']['requests']:,}",
+            binary=f"{fuzz['own']['binary']:,}",
             schemathesis=f"{fuzz['schemathesis']['requests']:,}",
             files=f"{fuzz['files']['files']:,}",
-            wrong=sum(len(part["wrong"]) for part in parts),
+            wrong=sum(len(part["wrong"]) for part in (fuzz["files"], *parts)),
             before=f"{fuzz['memory']['before']:.0f}",
             after=f"{fuzz['memory']['after']:.0f}",
+            batch=f"{MAX_BATCH:,}",
+            most_tokens=f"{MAX_TOKENS:,}",
+            bytes=MAX_BYTES // 2**20,
+            max_seconds=f"{MAX_SECONDS:g}",
             clients=under["clients"],
             seconds=under["seconds_each"],
             sequences=under["sequences"],
