@@ -196,19 +196,21 @@ def learn_smooth(
 
 def find_neurons(span: Span, activation: str, rng: np.random.Generator) -> Neurons:
     """The directions of all neurons: as many as the span has dimensions, or half as many gated ones, or a refusal."""
-    plain = activation in PLAIN and (activation not in GATED or span.size % 2 == 1 or isolated(span, rng))
-    if plain:
-        g = rank_ones(span, rng)
-        if len(g) == span.size:
-            return read_neurons(span.curvature, g, None, rng)
-        seen = f"{len(g)} members of rank one"
-    else:
-        g, u = rank_twos(span, rng)
-        if 2 * len(g) == span.size:
+    kinds = [kind for kind, names in (("plain", PLAIN), ("gated", GATED)) if activation in names]
+    if len(kinds) == 2 and not isolated(span, rng):
+        kinds.reverse()
+    seen = []
+    for kind in kinds:
+        if kind == "plain":
+            g, u = rank_ones(span, rng), None
+            seen.append(f"{len(g)} members of rank one")
+        else:
+            g, u = rank_twos(span, rng)
+            seen.append(f"{len(g)} pairs of gated neurons")
+        if len(g) * (1 if u is None else 2) == span.size:
             return read_neurons(span.curvature, g, u, rng)
-        seen = f"{len(g)} pairs of gated neurons"
     raise TargetMismatch(
-        f"second derivatives span {span.size} dimensions, but of what they span only {seen} were found: "
+        f"second derivatives span {span.size} dimensions, but of what they span only {' and '.join(seen)} were found: "
         f"the box is not a two-layer network{'' if activation == 'auto' else f' of activation {activation!r}'}"
     )
 

@@ -20,6 +20,7 @@ from .step import Steps
 
 FILLING = 0.6  # of the symmetric matrices: beyond that members of low rank may be there by chance
 FULLEST = 0.86  # the same, where V cannot grow any more
+ROUNDING = 1e-13  # of the largest singular value: what is smaller is nothing
 ERROR_FACTOR = 100.0  # times the expected size of errors: what stands above is no error
 GAP = 30.0  # between the last singular value of the span and the first of errors,
 SURE_GAP = 1e4  # or, where these are larger than expected, a gap that nothing else makes
@@ -124,9 +125,10 @@ def span_of(curvature: Curvature) -> Span | None:
     s, right = svd(rows)[1:]
     floor = curvature.steps.error * (np.sqrt(len(rows)) + np.sqrt(rows.shape[1]))
     usable = len(s) - 1 - int(curvature.domain.radial and rows.shape[1] <= len(rows))
-    ratios = s[:usable] / np.maximum(s[1 : usable + 1], 1e-300)
-    if usable < 1:
+    if usable < 1 or s[0] <= floor:
         return None
+    seen = np.maximum(s, max(floor, ROUNDING * s[0]))
+    ratios = seen[:usable] / seen[1 : usable + 1]
     size = int(ratios.argmax()) + 1
     if ratios.max() < (GAP if s[size] <= ERROR_FACTOR * floor else SURE_GAP):
         return None

@@ -18,12 +18,12 @@ from .domain import HIGHEST, SECOND, SECOND_COARSE, Domain, Sphere
 
 NODES = 17
 HIGH_DEGREES = 13  # and above
-RESOLVED = 3e-3  # of all that is not linear along a line: at most this in the highest degrees
+RESOLVED = 2e-4  # of all that is not linear along a line: at most this in the highest degrees
 BENDS = 1e-9  # of an answer: less is no bend
 LINES = 5
 OFFSET = 0.3  # of a line's half length: how far from 0 it passes, so that it meets most hyperplanes that matter
 RUNGS = 40  # lengths from 2^-20 to 2^20 times that to begin with
-BASE = 0.7  # of a line that is just resolved: points where typical neurons are neither linear nor flat
+BASE = 1.0  # of a line that is just resolved: points where typical neurons are neither linear nor flat
 STEP_LINES = 8
 STEPS = 0.7 ** np.arange(0, 12)  # of the longest step tried
 LONGEST_STEP = 0.3  # of the radius of inputs
