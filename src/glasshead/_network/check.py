@@ -1,7 +1,7 @@
 """Is it the box: what the network that was found says about fresh inputs, and what the box answers.
 
 Inputs where neurons bend, inputs of the size that users send, and, where any may be sent, far shorter and far longer
-ones, along which a network of another kind goes elsewhere. Some inputs that were asked before are asked again.
+ones, along which a network of another kind goes elsewhere. What was asked first of all is asked again last.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def fresh_inputs(domain: Domain, rng: np.random.Generator) -> list[Float[np.ndar
 
 def check_asked_again(domain: Domain, X: np.ndarray, Y: np.ndarray, noise: float) -> None:
     """Refuse a box that answers the same inputs otherwise now, beyond its noise."""
-    again = domain.ask(X[:AGAIN])
-    off = np.abs(again - Y[:AGAIN]).max(axis=1)
+    again = domain.ask(X)
+    off = np.abs(again - Y).max(axis=1)
     worst = int(off.argmax())
     if off[worst] > ACCEPTED * np.abs(Y).max() + NOISES * noise:
         seen = Evidence(ASKED_AGAIN, X[worst : worst + 1], f"expected {Y[worst, 0]:.12g}", f"{again[worst, 0]:.12g}")

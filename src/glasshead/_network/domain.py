@@ -10,7 +10,7 @@ of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ PLACES = np.arange(-4, 5)
 AROUND = PLACES[PLACES != 0]
 GOLDEN = np.pi * (3 - np.sqrt(5))  # radians: multiples of it are spread over the circle and never opposite
 ROOMY = 24  # dimensions from which three may be kept for base points
+FEW_OUTPUTS, MOST_KEPT = 4, 4  # so few numbers leave it to points to tell neurons apart: in a plane they are too alike
 FLOATS_AT_ONCE = 2**22  # sent to the box at a time: memory stays bounded however much is asked
 
 
@@ -137,7 +138,10 @@ class Sphere(Domain):
 
 
 def domain_of(oracle: Oracle, sphere: bool, radius: float, rng: np.random.Generator) -> Domain:
+    """The domain with a random frame; on a sphere one input is asked, to see how many numbers an answer has."""
     frame = random_rotation(oracle.dim, rng)
     if not sphere:
         return Anywhere(oracle, frame, radius, 0)
-    return Sphere(oracle, frame, radius, 3 if oracle.dim >= ROOMY else 2)
+    domain = Sphere(oracle, frame, radius, 3 if oracle.dim >= ROOMY else 2)
+    few = domain.ask(radius * frame[:1]).shape[1] < FEW_OUTPUTS
+    return replace(domain, kept=min(MOST_KEPT, max(2, oracle.dim // 4))) if few else domain

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._errors import BudgetExceeded, NotConverged, TargetMismatch
+from .._linalg import random_rotation
 from .._models import ACTIVATIONS
-from .._oracles import Oracle, Report, ValueOracle, bar, guarded
+from .._oracles import Oracle, Report, bar, guarded
 from .._types import ArrayLike, no_type_check
-from .._validate import box_dim, check_callable, positive, whole
-from .check import ACCEPTED, NOISES, NOISIEST, check_asked_again, check_network
+from .._validate import positive, whole
+from .arguments import GATED, PLAIN, as_single_tokens, check_arguments
+from .check import ACCEPTED, AGAIN, NOISES, NOISIEST, check_asked_again, check_network
 from .directions import Neurons, read_neurons
 from .domain import Domain, domain_of
 from .piecewise import learn_piecewise
@@ -33,10 +36,7 @@ from .signs import Sided, inputs_needed, with_linear_neurons, with_signs
 from .span import Span, find_span
 from .step import Steps, find_radius, find_steps
 
-SMOOTH = "gelu", "gelu-tanh", "silu"
-PLAIN: dict[str, tuple[str, ...]] = {"auto": SMOOTH, **{name: (name,) for name in SMOOTH}}
-GATED: dict[str, tuple[str, ...]] = {"auto": SMOOTH, "swiglu": ("silu",), "geglu": ("gelu", "gelu-tanh")}
-NAMES = ("auto", *SMOOTH, "relu", "swiglu", "geglu")
+ATTEMPTS = 2
 SLACK = 100.0  # times the misfit of a fit: the error of a weight before it is refined
 WORST_FIT = 0.2  # of all coefficients: an activation that misfits by more is not even tried
 
@@ -92,44 +92,19 @@ def recover_network(
     return RecoveredNetwork(**found, queries=box.sent, single=bool(answered and answered[-1] == 1))
 
 
-def as_single_tokens(f: Any, dim: Any) -> tuple[Oracle, list[int]]:
-    """An oracle on `(B, 1, d)`, and the number of axes of each answer so far."""
-    if isinstance(f, Oracle):
-        return f, []
-    check_callable(f, "x")
-    axes: list[int] = []
-
-    def ask(X: np.ndarray) -> np.ndarray:
-        answers = np.asarray(f(X[:, 0]))
-        axes.append(answers.ndim)
-        return answers
-
-    return ValueOracle(ask, box_dim(f, dim, "an input", "recover_network(f, dim)")), axes
-
-
-def check_arguments(activation: Any, sphere: Any, widest: Any, budget: Any, progress: Any) -> None:
-    if activation not in NAMES:
-        raise ValueError(f"expected activation to be one of {', '.join(map(repr, NAMES))}, got {activation!r}")
-    if not isinstance(sphere, bool):
-        raise TypeError(f"expected sphere to be True or False, got {sphere!r}")
-    if sphere and activation == "relu":
-        raise ValueError("expected sphere=False with activation='relu', whose kinks are followed along all inputs")
-    for name, value in (("widest", widest), ("budget", budget)):
-        if value is not None:
-            whole(value, name, least=1)
-    if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
-
-
 def learn_any(domain: Domain, activation: str, widest: int | None, rng: np.random.Generator) -> dict[str, Any]:
     """The fields of the result; which way to go is read off a first look."""
     if activation == "relu":
         return learn_kinks(domain, rng)
     domain.oracle.stage = "looking"
+    first = domain.inputs(AGAIN, rng)
+    answered = domain.ask(first)
     domain = find_radius(domain, rng)
     steps = find_steps(domain, rng)
     if steps.smooth:
-        return learn_smooth(domain, steps, activation, widest, rng)
+        found = learn_smooth(domain, steps, activation, widest, rng)
+        check_asked_again(domain, first, answered, steps.noise)
+        return found
     unclear = NotConverged(
         f"second derivatives are known to {steps.error / max(steps.typical, 1e-300):.1e} of their size only, at any "
         f"step: the box has kinks, or its answers are noisy ({steps.noise:.1e})",
@@ -168,13 +143,8 @@ def learn_smooth(
     known: dict[str, Any] = {}
     try:
         domain.oracle.stage = "second derivatives"
-        span = find_span(domain, steps, widest, rng)
-        known["dimensions"] = span.size
-        neurons = find_neurons(span, activation, rng)
-        known["neurons"] = len(neurons.g)
-        explained, X, Y = find_network(span, neurons, activation, rng)
+        span, explained, Y = find_explained(domain, steps, activation, widest, rng, known)
         domain.oracle.stage = "checking"
-        check_asked_again(domain, X, Y, steps.noise)
         typical = float(np.sqrt(np.mean(Y**2)))
         agreed = check_network(domain, explained.model, steps.noise, typical, rng)
     except BudgetExceeded as error:
@@ -192,6 +162,24 @@ def learn_smooth(
         "checked": agreed.checked,
         "reason": words,
     }
+
+
+def find_explained(
+    domain: Domain, steps: Steps, activation: str, widest: int | None, rng: np.random.Generator, known: dict[str, Any]
+) -> tuple[Span, Explained, np.ndarray]:
+    """A network that explains answers, and these. Once more with other points and directions where nothing does: a
+    neuron may be flat at all of a few points."""
+    for attempt in range(ATTEMPTS):
+        span = find_span(domain, steps, widest, rng)
+        known["dimensions"] = span.size
+        try:
+            neurons = find_neurons(span, activation, rng)
+            return span, *find_network(span, neurons, activation, rng)
+        except TargetMismatch:
+            if attempt == ATTEMPTS - 1:
+                raise
+            domain = replace(domain, frame=random_rotation(domain.dim, rng))
+    raise AssertionError("unreachable")
 
 
 def find_neurons(span: Span, activation: str, rng: np.random.Generator) -> Neurons:
@@ -217,7 +205,7 @@ def find_neurons(span: Span, activation: str, rng: np.random.Generator) -> Neuro
 
 def find_network(
     span: Span, neurons: Neurons, activation: str, rng: np.random.Generator
-) -> tuple[Explained, np.ndarray, np.ndarray]:
+) -> tuple[Explained, np.ndarray]:
     """The activation that fits, the network refined on answers, and these."""
     domain, noise = span.curvature.domain, span.curvature.steps.noise
     names, fit = (PLAIN[activation], plain_network) if neurons.u is None else (GATED[activation], gated_network)
@@ -235,11 +223,14 @@ def find_network(
             continue
         sided = with_signs(model, X, Y, max(ACCEPTED, SLACK * misfit)) if neurons.u is None else Sided(model, None, "")
         sided, left = refined(sided, X, Y, noise)
+        if sided.linear is not None and left <= ACCEPTED * typical + NOISES * noise:
+            again = with_signs(sided.model, X, Y, ACCEPTED)  # weights are known better now
+            sided, left = refined(again, X, Y, noise) if again.linear is None else (sided, left)
         closest = closest or f"; the best of them is off by {left / typical:.1e} of a typical answer"
         if left <= ACCEPTED * typical + NOISES * noise:
             signs = f"; {sided.words}" if sided.words else ""
             words = f"misfits of activations: {said}; refined to {left / typical:.1e} of the answers{signs}"
-            return Explained(with_linear_neurons(sided, domain.radius), words), X, Y
+            return Explained(with_linear_neurons(sided, domain.radius), words), Y
     raise TargetMismatch(
         f"{len(neurons.g)} neurons were found, but no activation explains the answers: misfits {said}{closest}"
     )

@@ -2,8 +2,8 @@
 
 Along a neuron `t = g.x` is known at every base point and `z = s t + b` is not; the coefficients of the neuron there are
 `act''(z)` times its output weights, for gated ones those of the cross term `act'(z)` times them. Two unknowns for each
-neuron, fitted for all neurons at once, each from the best start in every band of scales, by Levenberg's method with the
-output weights projected out. How well it fits tells activations apart.
+neuron, fitted for all neurons at once by Levenberg's method, the output weights projected out, from the best start in
+every band of scales and biases. How well it fits tells activations apart.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from .._models import Activation, TwoLayer
 from .._types import Float
 from .directions import Neurons
 
-BANDS, IN_BAND = 9, 3
+BANDS, IN_BAND = 9, 3  # of scales, each with starts of its own
+ZONES, IN_ZONE = 3, 15  # of biases: the flanks of an activation look like its middle upside down
 SCALES = np.geomspace(0.03, 12, BANDS * IN_BAND)  # of z, for a neuron whose t has the mean square 1
-BIASES = np.linspace(-5, 5, 41)
-ROUNDS = 60
+BIASES = np.linspace(-5.5, 5.5, ZONES * IN_ZONE)
+FIRST_ROUNDS, LAST_ROUNDS = 12, 60
+KEPT = 4  # of all starts, after the first rounds
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-15
 
 
@@ -39,21 +41,30 @@ def fitted(f: Any, slope: Any, t: Float[np.ndarray, "m P"], c: Float[np.ndarray,
     t = t / np.maximum(unit_of, 1e-300)[:, None]
     scales = SCALES if mirrored else np.concatenate([-SCALES[::-1], SCALES])
     s, b = np.meshgrid(scales, BIASES, indexing="ij")
-    tried = len(scales) // IN_BAND
+    tried = len(scales) // IN_BAND * ZONES
     starts = np.empty((len(t), tried, 2))
+
+    def by_zone(x: np.ndarray) -> np.ndarray:
+        return x.reshape(-1, IN_BAND, ZONES, IN_ZONE).transpose(0, 2, 1, 3).reshape(tried, -1)
+
     for j in range(len(t)):
         F = f(s[:, :, None] * t[j] + b[:, :, None])
         fit = (F @ c[j]) ** 2 / np.maximum(np.einsum("sbp,sbp->sb", F, F), 1e-300)
-        best = fit.reshape(tried, -1).argmax(axis=1)
-        starts[j] = np.stack([x.reshape(tried, -1)[np.arange(tried), best] for x in (s, b)], axis=1)
+        best = by_zone(fit).argmax(axis=1)
+        starts[j] = np.stack([by_zone(x)[np.arange(tried), best] for x in (s, b)], axis=1)
     which = np.repeat(np.arange(len(t)), tried)
-    theta, cost = descended(f, slope, t[which], c[which], starts.reshape(-1, 2))
-    best = cost.reshape(-1, tried).argmin(axis=1) + tried * np.arange(len(t))
+    theta, cost = descended(f, slope, t[which], c[which], starts.reshape(-1, 2), FIRST_ROUNDS)
+    kept = np.argsort(cost.reshape(-1, tried), axis=1)[:, :KEPT]
+    which, theta = np.repeat(np.arange(len(t)), KEPT), theta[(kept + tried * np.arange(len(t))[:, None]).ravel()]
+    theta, cost = descended(f, slope, t[which], c[which], theta, LAST_ROUNDS)
+    best = cost.reshape(-1, KEPT).argmin(axis=1) + KEPT * np.arange(len(t))
     size = np.maximum(np.linalg.norm(c, axis=1), 1e-300)
     return Ridges(theta[best, 0] / np.maximum(unit_of, 1e-300), theta[best, 1], np.sqrt(cost[best]) / size)
 
 
-def descended(f: Any, slope: Any, t, c, theta: Float[np.ndarray, "n 2"]) -> tuple[np.ndarray, np.ndarray]:
+def descended(
+    f: Any, slope: Any, t: np.ndarray, c: np.ndarray, theta: Float[np.ndarray, "n 2"], rounds: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Levenberg's method for many fits at once: where they end, and their squared misfits."""
 
     def rest(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -65,7 +76,7 @@ def descended(f: Any, slope: Any, t, c, theta: Float[np.ndarray, "n 2"]) -> tupl
     damping = np.full(len(t), FIRST_DAMPING)
     F, amount, r = rest(theta)
     cost = np.einsum("np,np->n", r, r)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         z = theta[:, :1] * t + theta[:, 1:]
         turn = amount * slope(z) / np.maximum(np.linalg.norm(f(z), axis=1, keepdims=True), 1e-300)
         J = np.stack([turn * t, turn], axis=2)

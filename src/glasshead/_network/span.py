@@ -19,7 +19,6 @@ from .domain import Domain
 from .step import Steps
 
 FILLING = 0.6  # of the symmetric matrices: beyond that members of low rank may be there by chance
-FULLEST = 0.86  # the same, where V cannot grow any more
 ROUNDING = 1e-13  # of the largest singular value: what is smaller is nothing
 ERROR_FACTOR = 100.0  # times the expected size of errors: what stands above is no error
 GAP = 30.0  # between the last singular value of the span and the first of errors,
@@ -34,6 +33,12 @@ MOST_NEURONS = 8  # for each dimension of inputs: more are not looked for
 
 def symmetric_size(D: int) -> int:
     return D * (D + 1) // 2
+
+
+def most_members(D: int) -> int:
+    """The largest space of symmetric matrices that need not hold any of rank one but its own: matrices of rank one have
+    D dimensions, and meet every larger space."""
+    return symmetric_size(D) - D
 
 
 def to_vectors(X: Float[np.ndarray, "n D"], Y: np.ndarray | None = None) -> Float[np.ndarray, "n S"]:
@@ -148,14 +153,15 @@ def find_span(domain: Domain, steps: Steps, widest: int | None, rng: np.random.G
         span, all_of_them = span_of(curvature), symmetric_size(curvature.D)
         rows = len(curvature.points) * curvature.centre.shape[1]
         seen_whole = span is not None and (span.size <= ROWS_FILLED * rows or rows >= ENOUGH_ROWS * all_of_them)
-        if span is not None and seen_whole and span.filling <= FILLING:
+        roomy = span is not None and span.filling <= FILLING and len(span.basis) <= most_members(curvature.D)
+        if span is not None and seen_whole and roomy:
             return span
         if rows < ENOUGH_ROWS * all_of_them and not seen_whole:
             wanted = int(np.ceil(min(1.3 * rows, ENOUGH_ROWS * all_of_them) / curvature.centre.shape[1]))
             curvature = curvature.read_more(max(1, wanted - len(curvature.points)), rng)
         elif largest > curvature.D and FILLING * all_of_them <= most:
             curvature = curvature.read_larger(min(largest, max(curvature.D + 1, int(GROWTH * curvature.D))))
-        elif span is not None and seen_whole and span.filling <= FULLEST:
+        elif span is not None and seen_whole and len(span.basis) <= most_members(curvature.D):
             return span
         else:
             raise no_gap(curvature, span)
@@ -167,7 +173,7 @@ def no_gap(curvature: Curvature, span: Span | None) -> NotConverged:
     return NotConverged(
         f"second derivatives at {len(curvature.points)} points along {D} directions, {k} outputs each, {fill} the "
         f"{symmetric_size(D)} dimensions of symmetric matrices: no two-layer network of fewer than "
-        f"{int(FULLEST * symmetric_size(D))} neurons (or half as many gated ones) answers like this; the box is "
+        f"{most_members(D)} neurons (or half as many gated ones) answers like this; the box is "
         "deeper, of another kind, wider, or its answers are too noisy",
         known={"noise": curvature.steps.noise},
     )
