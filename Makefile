@@ -66,7 +66,10 @@ interop: $(VENV)/.test  ## heads behind MLServer and KServe, vLLM, and clients o
 .fuzz/bin/schemathesis: | $(BIN)/python
 	$(BIN)/python -m venv .fuzz && .fuzz/bin/python -m pip install --quiet --disable-pip-version-check schemathesis==4.*
 
-fuzz: $(VENV)/.test .fuzz/bin/schemathesis  ## 5,000 requests that are nearly right, and 5,000 files that nearly are models
+.fuzz/open_inference_rest.yaml: | $(VENV)/.test
+	$(BIN)/python -m tests.serve.specification
+
+fuzz: $(VENV)/.test .fuzz/bin/schemathesis .fuzz/open_inference_rest.yaml  ## 5,000 requests that are nearly right, and 5,000 files that nearly are models
 	$(BIN)/python -m tests.serve.fuzz
 
 tables: $(VENV)/.core  ## write the pages of docs/ that are made from measured numbers or from the code

@@ -42,9 +42,10 @@ otherwise, and warns where that is done without a token. Neither tokens nor inpu
 in the log. `/docs` is the OpenAPI page.
 
 A request that is not as the protocol has it gets a status from 400 to 499 and a sentence. Tried: {requests} requests
-that are nearly right, {schemathesis} of them made by schemathesis from the OpenAPI page, and {files} files that nearly
-are models: {wrong} answers of 500 and more, crashes or errors without a reason; the server's memory went from {before}
-to {after} MB.
+that are nearly right, {schemathesis} of them made by schemathesis from the OpenAPI page of the server, {official} from
+the official one of the protocol (mended: its paths have a `$` before each brace, and none without a version), {binary}
+with numbers in binary; and {files} files that nearly are models: {wrong} answers of 500 and more, crashes or errors
+without a reason; the server's memory went from {before} to {after} MB.
 
 {clients} clients at once for {seconds} s, half of them with JSON and half in binary, {sequences} sequences of {tokens}
 tokens with d = {dim} in each request, server and clients on one machine of {cpus} cores; memory after {settled} s and
@@ -105,13 +106,15 @@ def page() -> str:
         )
         for row in under["rows"]
     ]
-    parts = [fuzz["files"], fuzz["own"], fuzz["schemathesis"]]
+    parts = [fuzz["own"], fuzz["schemathesis"], fuzz["official"]]
     return wrapped(
         TEXT.format(
-            requests=f"{fuzz['own']['requests'] + fuzz['schemathesis']['requests']:,}",
+            requests=f"{sum(part['requests'] for part in parts):,}",
+            official=f"{fuzz['official']['requests']:,}",
+            binary=f"{fuzz['own']['binary']:,}",
             schemathesis=f"{fuzz['schemathesis']['requests']:,}",
             files=f"{fuzz['files']['files']:,}",
-            wrong=sum(len(part["wrong"]) for part in parts),
+            wrong=sum(len(part["wrong"]) for part in (fuzz["files"], *parts)),
             before=f"{fuzz['memory']['before']:.0f}",
             after=f"{fuzz['memory']['after']:.0f}",
             clients=under["clients"],

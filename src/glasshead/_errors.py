@@ -5,6 +5,7 @@ Wrong arguments raise ValueError or TypeError instead.
 
 from __future__ import annotations
 
+import copyreg
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +70,9 @@ class Evidence:
 
 class GlassheadError(Exception):
     """The base of all errors about a box."""
+
+    def __reduce__(self) -> tuple[Any, ...]:  # so that one that was raised on a worker comes home whole
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class NotIdentifiable(GlassheadError):

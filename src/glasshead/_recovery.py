@@ -224,5 +224,5 @@ def checked_of(fields: dict[str, Any]) -> Checked | None:
 
 def numbers_of(value: Any) -> tuple[float, ...] | None:
     """The numbers of a list, None where it is none of numbers."""
-    several = cast("list[Any]", value) if isinstance(value, list) else [None]
+    several = cast("list[Any]", value) if isinstance(value, list) else list[Any]([None])
     return tuple(float(x) for x in several) if all(type(x) in NUMBER for x in several) else None

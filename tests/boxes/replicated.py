@@ -1,6 +1,8 @@
-"""Boxes for replicas: what workers import. Each sequence is answered on its own, so that no batch changes a bit."""
+"""Boxes for replicas and functions for workers: what they import. Each sequence is answered on its own, so that no
+batch changes a bit."""
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -87,3 +89,26 @@ def same(found, other):
     """Whether two recoveries are equal bit for bit."""
     equal = all(np.array_equal(getattr(found.model, name), getattr(other.model, name)) for name in ("W", "v"))
     return equal and (found.family, found.bound, found.reason) == (other.family, other.bound, other.reason)
+
+
+def recovered(seed, dim=8):
+    return gh.recover(gh.ValueOracle(gh.Attention.random(dim, seed=seed))).model.W
+
+
+def mortal(folder, number, lives=1):
+    """Notes that it was begun, and ends its process the first times."""
+    notes = Path(folder) / f"begun-{number}"
+    with notes.open("ab", buffering=0) as file:
+        file.write(b".")
+    if notes.stat().st_size <= lives:
+        os._exit(1)
+    return number**2
+
+
+def stuck(folder):
+    (Path(folder) / f"pid-{os.getpid()}").touch()
+    time.sleep(600)
+
+
+def raised(error):
+    raise error

@@ -33,3 +33,15 @@ def test_phase_refuses_to_mix(tmp_path, few_ratios, capsys):
     assert run([*SMALL, "--folder", str(tmp_path)]) == 2
     assert "choose another folder" in capsys.readouterr().err
     assert run(["experiment", "phase", "--dim", "4", "--rank", "5"]) == 2
+
+
+def test_phase_on_a_cluster_is_the_same(tmp_path, few_ratios, capsys):
+    one = ["experiment", "phase", "--dim", "6", "--rank", "1", "--trials", "1", "--json", "--folder"]
+    assert run([*one, str(tmp_path / "here")]) == 0
+    assert run([*one, str(tmp_path / "there"), "--ray", "local", "--replicas", "2"]) == 0
+    here, there = capsys.readouterr().out.splitlines()
+    assert here == there
+    for name in ("phase.json", "phase.svg"):
+        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
+    assert run([*one, str(tmp_path / "here"), "--replicas", "2"]) == 2
+    assert "expected --ray ADDRESS with --replicas N" in capsys.readouterr().out

@@ -3,8 +3,8 @@
 `python -m tests.serve.fuzz` sends 5,000 of the first to a server, reads 5,000 of the second and writes
 `bench/results/fuzz.json`.
 
-Where `.fuzz/bin/schemathesis` is (`make fuzz` puts it there), about half of the requests are its own, made from the
-OpenAPI page of the server.
+Where `.fuzz/bin/schemathesis` is (`make fuzz` puts it there), more than half of the requests are its own, made from the
+OpenAPI page of the server and from the official one of the protocol. Most of the others have numbers in binary.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from bench.load import resident
 
 import glasshead as gh
 from tests.serve.running import HEADER, Running, question
+from tests.serve.specification import mended, official
 
 ROOT = Path(__file__).parents[2]
 SCHEMATHESIS = ROOT / ".fuzz" / "bin" / "schemathesis"
@@ -110,9 +111,10 @@ def written(message: Any) -> bytes:
 
 def send(server: Running, count: int, seed: int) -> dict[str, Any]:
     """So many requests: how they were answered, and what is wrong with that; a hang is a time-out, and raised."""
-    rng, statuses, wrong, slowest = random.Random(seed), Counter(), [], 0.0
+    rng, statuses, wrong, slowest, binary = random.Random(seed), Counter(), [], 0.0, 0
     for number in range(count):
         asked = request(rng)
+        binary += HEADER in asked[3]
         start = time.perf_counter()
         status, message, _ = server.ask(asked[0], asked[1], asked[2], **asked[3])
         slowest = max(slowest, time.perf_counter() - start)
@@ -120,26 +122,18 @@ def send(server: Running, count: int, seed: int) -> dict[str, Any]:
         said = isinstance(message, dict) and isinstance(message.get("error"), str)
         if status >= 500 or (status >= 400 and not said and asked[2] != "HEAD"):
             wrong.append(f"{number}: {status} {message!r} to {asked!r}"[:1000])
-    return {"requests": count, "statuses": dict(sorted(statuses.items())), "slowest": slowest, "wrong": wrong}
+    told = {"statuses": dict(sorted(statuses.items())), "slowest": slowest, "wrong": wrong}
+    return {"requests": count, "binary": binary, **told}
 
 
-def with_schemathesis(server: Running, count: int, seed: int) -> dict[str, Any]:
+def with_schemathesis(server: Running, count: int, seed: int, page: dict[str, Any], checks: str) -> dict[str, Any]:
     """About so many requests of schemathesis, by the number that the server has logged, and what it has to say."""
     before = len(server.lines)
-    operations = len(server.ask("/openapi.json")[1]["paths"])
-    checks = "not_a_server_error,content_type_conformance,response_schema_conformance,status_code_conformance"
-    options = [
-        "--phases",
-        "coverage,fuzzing",
-        "--checks",
-        checks,
-        "--seed",
-        seed,
-        "--max-examples",
-        count // operations,
-    ]
-    command = [SCHEMATHESIS, "run", f"http://127.0.0.1:{server.port}/openapi.json", *options]
     with tempfile.TemporaryDirectory() as folder:  # it keeps a cache where it runs
+        Path(folder, "page.json").write_text(json.dumps(page))
+        command = [SCHEMATHESIS, "run", "page.json", "--url", f"http://127.0.0.1:{server.port}", "--seed", seed]
+        command += ["--phases", "examples,coverage,fuzzing", "--checks", checks]
+        command += ["--max-examples", count // len(page["paths"])]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=1800, cwd=folder)
     lines = [line for line in server.lines[before:] if "status" in line]
     statuses = Counter(line["status"] for line in lines)
@@ -147,6 +141,22 @@ def with_schemathesis(server: Running, count: int, seed: int) -> dict[str, Any]:
     wrong += [json.dumps(line) for line in lines if line["status"] >= 500]
     slowest = max(line["milliseconds"] for line in lines) / 1e3
     return {"requests": len(lines), "statuses": dict(sorted(statuses.items())), "slowest": slowest, "wrong": wrong}
+
+
+def from_pages(server: Running, count: int, seed: int) -> dict[str, Any]:
+    """Requests of schemathesis, half of them from the page of the server, half from the official one.
+
+    The official page knows no status but 200 and 400, where the text of the protocol has all of them, so statuses are
+    compared with the page of the server only.
+    """
+    checks = "not_a_server_error,content_type_conformance,response_schema_conformance"
+    own = server.ask("/openapi.json")[1]
+    page, which = official()
+    page = mended(page, Path(server.path).name, "1", question(DIM, sequences=2, tokens=2))
+    return {
+        "schemathesis": with_schemathesis(server, count // 2, seed, own, f"{checks},status_code_conformance"),
+        "official": which | with_schemathesis(server, count // 2, seed, page, checks),
+    }
 
 
 def models() -> list[Any]:
@@ -206,9 +216,11 @@ def main() -> int:
             before = resident(server.process.pid)
             result: dict[str, Any] = {"files": files}
             if SCHEMATHESIS.exists():
-                result["schemathesis"] = with_schemathesis(server, options.requests // 2, options.seed)
-            own = options.requests - result.get("schemathesis", {}).get("requests", 0)
-            result["own"] = send(server, max(own, options.requests // 2), options.seed)
+                result |= from_pages(server, options.requests * 2 // 3, options.seed)
+            own = options.requests - sum(
+                result.get(part, {}).get("requests", 0) for part in ("schemathesis", "official")
+            )
+            result["own"] = send(server, max(own, options.requests // 3), options.seed)
             result["memory"] = {"before": before, "after": resident(server.process.pid)}
     text = json.dumps({"seed": options.seed} | result, indent=1)
     (ROOT / "bench" / "results" / "fuzz.json").write_text(text + "\n")

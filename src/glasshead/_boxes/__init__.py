@@ -10,7 +10,7 @@ as it takes.
 `http`: the Open Inference Protocol; `metadata`: what its servers say about a model; `wire`: tensors as it sends them.
 `completions`: language models that take vectors as prompts; `logprobs`: what their servers say of the next token.
 `replicas`: a batch answered by several of them; `executor`: on the workers of an executor of `concurrent.futures`;
-`ray`: as actors of Ray, on the `cluster` that is there or is started here.
+`ray`: as actors of Ray, on the `cluster` that is there or is started here; `workers`: functions on that cluster.
 """
 
 from .address import TOKEN, is_loopback
@@ -25,3 +25,4 @@ from .ray import from_ray
 from .torch import from_torch
 from .transformers import from_transformers
 from .wire import Tensor, packed, unpacked
+from .workers import as_finished, ray_executor

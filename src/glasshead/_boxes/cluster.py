@@ -1,5 +1,5 @@
-"""The Ray cluster that oracles of this process are on: one that is there, or one started here, which makes no noise,
-listens on this machine only and ends with the last oracle on it."""
+"""The Ray cluster that oracles and executors of this process are on: one that is there, or one started here, which
+makes no noise, listens on this machine only and ends with the last of them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ LOOPBACK = "127.0.0.1", "localhost"
 # The second has Ray stay on the loopback address, on Linux as well.
 HERE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 CONNECT = 10.0  # seconds for a connection
+QUOTED = 200  # characters of what Ray says
 OBJECTS = 2**29  # bytes of shared memory of a cluster started here: a few batches at a time
 
 
@@ -80,9 +81,11 @@ LOCK = RLock()
 joined: Cluster | None = None
 
 
-def join_cluster(address: str | None, replicas: int) -> Cluster:
+def join_cluster(address: Any, replicas: int) -> Cluster:
     """Connect to the cluster at `address`; without one to that which this process is on, or else start one here."""
     global joined
+    if address is not None and (not isinstance(address, str) or "://" in address or not address):
+        raise ValueError(f'expected address to be None, "auto" or the "host:port" of a cluster, got {address!r}')
     with LOCK:
         ray = needs("ray", "ray")
         if not ray.is_initialized():
@@ -107,7 +110,7 @@ def connected(ray: Any, address: str | None, replicas: int) -> Cluster:
             ray.init(address="local" if started else address, **quiet)
     except Exception as error:
         words = "start one with ray start --head, or give no address to have one here"
-        got = f"{type(error).__name__}: {' '.join(str(error).split()).rstrip('.')}"
+        got = told(error).rstrip(".")
         raise OracleError(f"expected a Ray cluster at {address or 'this machine'}, got {got}; {words}") from error
     silence(ray)
     return Cluster(ray, session_of(ray), ours=True, started=started)
@@ -157,3 +160,9 @@ def silence(ray: Any) -> None:
         worker = ray._private.worker.global_worker
         speaking, worker.gcs_error_subscriber = worker.gcs_error_subscriber, Silence(worker.threads_stopped)
         speaking.close()
+
+
+def told(error: Exception) -> str:
+    """What Ray says, on one line and no longer than a sentence."""
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said if len(said) <= QUOTED else f'{said[:QUOTED]}..'}"

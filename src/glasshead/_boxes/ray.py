@@ -15,13 +15,12 @@ from .._oracles import Answering, Oracle
 from .._types import no_type_check
 from .._validate import whole
 from .base import opened
-from .cluster import Cluster, join_cluster
+from .cluster import Cluster, join_cluster, told
 from .replicas import AT_ONCE, BATCH, Raised, answers_of, cut, together
 
 ATTEMPTS = 5  # times that a part may be lost with its replica: then it is the part that ends replicas
 PATIENCE = 60.0  # seconds for a replica to be placed on the cluster, or for one of them to come back when all are lost
 PAUSE = 0.1  # seconds before a replica is called again that is not there yet
-QUOTED = 200  # characters of what Ray says
 LATER = "with journal= a run goes on where it stopped"
 
 
@@ -59,8 +58,6 @@ def from_ray(
         raise TypeError(f"expected a factory, a callable without arguments that returns the box, got {got}")
     for value, name in ((dim, "dim"), (replicas, "replicas"), (batch, "batch")):
         whole(value, name, least=1)
-    if address is not None and (not isinstance(address, str) or "://" in address or not address):
-        raise ValueError(f'expected address to be None, "auto" or the "host:port" of a cluster, got {address!r}')
     box = Actors(join_cluster(address, replicas), factory, replicas, batch, options or {})
     try:
         box.check_way()
@@ -221,9 +218,3 @@ class Actors:
 
     def __repr__(self) -> str:
         return f"Actors(replicas={len(self._actors)}, batch={self._batch}, resent={self.resent})"
-
-
-def told(error: Exception) -> str:
-    """What Ray says, on one line and no longer than a sentence."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said if len(said) <= QUOTED else f'{said[:QUOTED]}..'}"

@@ -4,7 +4,7 @@ answers are put together, so that they are those of one process."""
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from traceback import format_exc
 from typing import Any
@@ -35,8 +35,13 @@ def cut(X: np.ndarray, replicas: int, batch: int) -> list[np.ndarray]:
 
 def answers_of(f: Answering, X: np.ndarray) -> np.ndarray | Raised:
     """What `f` answers to a part, on a worker. It may work in place, as it may in the process of its user."""
+    return result_of(lambda: np.asarray(f(X if X.flags.writeable else X.copy())), (), {})
+
+
+def result_of(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """What a function returns on a worker; what it raises comes home with a note that says where."""
     try:
-        return np.asarray(f(X if X.flags.writeable else X.copy()))
+        return function(*args, **keywords)
     except Exception as error:
         error.add_note(f"raised on a worker:\n{format_exc()}")
         return Raised(error if survives(error) else RuntimeError(f"{type(error).__name__}: {error}"))

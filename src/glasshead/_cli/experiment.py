@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import Command, Group, Json, examples
+from .options import Command, Group, Json, Ray, Replicas, examples
 from .screen import print_json
 
 experiments = typer.Typer(
@@ -20,7 +21,11 @@ experiments = typer.Typer(
 
 @experiments.command(
     cls=Command,
-    epilog=examples("glasshead experiment phase", "glasshead experiment phase --dim 32 --rank 3 --folder runs/phase32"),
+    epilog=examples(
+        "glasshead experiment phase",
+        "glasshead experiment phase --dim 32 --rank 3 --folder runs/phase32",
+        "glasshead experiment phase --ray auto --replicas 16",
+    ),
 )
 def phase(
     dim: Annotated[int, typer.Option(min=2, help="The token dimension.")] = 24,
@@ -29,17 +34,28 @@ def phase(
     folder: Annotated[Path, typer.Option(help="Where numbers and figure go; the same folder resumes.")] = Path(
         "runs/phase"
     ),
+    ray: Ray = None,
+    replicas: Replicas = None,
     as_json: Json = False,
 ) -> None:
-    """How often low-rank recovery succeeds with so many measurements: nuclear norm, fixed rank, and ours."""
+    """How often low-rank recovery succeeds with so many measurements: nuclear norm, fixed rank, and ours.
+
+    With --ray the points are run on a cluster, several at a time; they come out the same.
+    """
+    from .._boxes import ray_executor
     from .._oracles import bar
     from .phase import phase as run
 
     if rank > dim:
         raise ValueError(f"expected a rank from 1 to --dim {dim}, got --rank {rank}")
+    if ray is None and replicas is not None:
+        raise ValueError("expected --ray ADDRESS with --replicas N: where the cluster is on which to have them")
+    with (
+        nullcontext() if ray is None else ray_executor(ray, replicas) as executor,
+        nullcontext() if as_json else bar("points") as report,
+    ):
+        content = run(folder, dim, rank, trials, report, executor)
     if as_json:
-        print_json(run(folder, dim, rank, trials))
-        return
-    with bar("points") as report:
-        run(folder, dim, rank, trials, report)
-    typer.echo(f"figure: {folder / 'phase.svg'}\nnumbers: {folder / 'phase.json'}")
+        print_json(content)
+    else:
+        typer.echo(f"figure: {folder / 'phase.svg'}\nnumbers: {folder / 'phase.json'}")

@@ -84,6 +84,11 @@ Rank = Annotated[int | None, typer.Option(min=1, help="The rank of W, where it i
 Price = Annotated[
     float | None, typer.Option("--price-per-query", min=0.0, help="What a query costs: say what all of them do.")
 ]
+Ray = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="On a Ray cluster: local starts one here, auto, HOST:PORT."),
+]
+Replicas = Annotated[int | None, typer.Option(min=1, help="How many at a time, with --ray.")]
 Accuracy = Annotated[float | None, typer.Option(help="The largest acceptable error of W, in Frobenius norm.")]
 
 

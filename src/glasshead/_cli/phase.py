@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import Executor
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import sensing
+from .._boxes import as_finished
 from .._errors import BudgetExceeded
 from .._models import Attention, written_whole
 from .._oracles import Report, ValueOracle
@@ -22,8 +24,16 @@ RATIOS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 OUR_EXTRA = OVERHEAD + DISCOVERY
 
 
-def phase(folder: Path, dim: int = 24, rank: int = 2, trials: int = 20, progress: Report | None = None) -> dict:
-    """Run what is not in `folder/phase.json` yet, saving every cell, and draw `folder/phase.svg`."""
+def phase(
+    folder: Path,
+    dim: int = 24,
+    rank: int = 2,
+    trials: int = 20,
+    progress: Report | None = None,
+    executor: Executor | None = None,
+) -> dict:
+    """Run what is not in `folder/phase.json` yet, here or on the workers of an executor, saving every cell, and draw
+    `folder/phase.svg`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "phase.json"
     content = {"dim": dim, "rank": rank, "trials": trials, "recovered_below": RECOVERED, "cells": {}}
@@ -35,15 +45,15 @@ def phase(folder: Path, dim: int = 24, rank: int = 2, trials: int = 20, progress
                 "choose another folder, or the same numbers to go on with it"
             )
         content = saved
-    cells = list(product(METHODS, RATIOS))
-    for done, (method, ratio) in enumerate(cells, 1):
-        name = f"{method} {ratio:g}"
-        if name not in content["cells"]:
-            content["cells"][name] = sum(succeeds(method, dim, rank, ratio, seed) for seed in range(trials)) / trials
-            with written_whole(path) as part:
-                part.write_text(json.dumps(content, indent=2) + "\n")
+    names = {(method, ratio): f"{method} {ratio:g}" for method, ratio in product(METHODS, RATIOS)}
+    left = [(*cell, dim, rank, trials) for cell, name in names.items() if name not in content["cells"]]
+    for done, ((method, ratio, *_), share) in enumerate(as_finished(successes, left, executor), len(names) - len(left)):
+        found = content["cells"] | {names[method, ratio]: share}
+        content["cells"] = {name: found[name] for name in names.values() if name in found}
+        with written_whole(path) as part:
+            part.write_text(json.dumps(content, indent=2) + "\n")
         if progress is not None:
-            progress(done, len(cells), f"{method}, {ratio:g} measurements per parameter")
+            progress(done + 1, len(names), f"{method}, {ratio:g} measurements per parameter")
     curves = [ChartCurve(name, RATIOS, [content["cells"][f"{name} {ratio:g}"] for ratio in RATIOS]) for name in METHODS]
     chart(
         folder / "phase.svg",
@@ -54,6 +64,11 @@ def phase(folder: Path, dim: int = 24, rank: int = 2, trials: int = 20, progress
         caption=f"{trials} trials per point; adaptive: ours, rank unknown, with {OUR_EXTRA} queries for checks on top",
     )
     return content
+
+
+def successes(method: str, ratio: float, dim: int, rank: int, trials: int) -> float:
+    """The share of the trials in which a method recovers W."""
+    return sum(succeeds(method, dim, rank, ratio, seed) for seed in range(trials)) / trials
 
 
 def succeeds(method: str, dim: int, rank: int, ratio: float, seed: int) -> bool:

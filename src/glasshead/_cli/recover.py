@@ -11,7 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import GIVEN, Accuracy, Answers, Family, Json, Price, Rank, Seed, examples, one_of, targets
+from .options import (
+    GIVEN,
+    Accuracy,
+    Answers,
+    Family,
+    Json,
+    Price,
+    Rank,
+    Ray,
+    Replicas,
+    Seed,
+    examples,
+    one_of,
+    targets,
+)
 from .screen import patient_bar, print_json
 
 EXAMPLES = examples(
@@ -59,11 +73,8 @@ def command(
     run: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep answers and result in this folder, or go on there.")
     ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Ask replicas on a Ray cluster: local starts one here, auto, HOST:PORT."),
-    ] = None,
-    replicas: Annotated[int | None, typer.Option(min=1, help="How many, with --ray.")] = None,
+    ray: Ray = None,
+    replicas: Replicas = None,
     price: Price = None,
     as_json: Json = False,
 ) -> None:
