@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from glasshead._serve.settings import MAX_BATCH, MAX_BYTES, MAX_SECONDS, MAX_TOKENS
 from glasshead._serve.watch import NOTICED, SHORT
 
 from .sensing.table import markdown
@@ -32,7 +33,10 @@ glasshead recover http://127.0.0.1:8000/v2/models/target --tolerance 5e-7
 | `--decimals`, `--noise`, `--max-norm` | `gh.defences.rounded`, `noisy` and `clipped` around the model |
 | `--rate` | requests per second and client: more get 429, with Retry-After |
 | `--quota` | sequences per client in all: more get 403 |
-| `--max-batch`, `--max-tokens`, `--max-bytes` | sizes of a request: more get 413 |
+| `--max-batch` | sequences in a request, {batch} by default: more get 413 |
+| `--max-tokens` | tokens in a sequence, {most_tokens} by default: more get 413 |
+| `--max-bytes` | size of a request, {bytes} MiB by default: more get 413 |
+| `--max-seconds` | for a request to arrive, {max_seconds} by default: one that takes longer gets 408 |
 | `--watch` | warns in the log of who asks as a recovery does |
 | `--log FILE` | where the log goes, one JSON object per line; stderr by default |
 
@@ -117,6 +121,10 @@ def page() -> str:
             wrong=sum(len(part["wrong"]) for part in (fuzz["files"], *parts)),
             before=f"{fuzz['memory']['before']:.0f}",
             after=f"{fuzz['memory']['after']:.0f}",
+            batch=f"{MAX_BATCH:,}",
+            most_tokens=f"{MAX_TOKENS:,}",
+            bytes=MAX_BYTES // 2**20,
+            max_seconds=f"{MAX_SECONDS:g}",
             clients=under["clients"],
             seconds=under["seconds_each"],
             sequences=under["sequences"],

@@ -1,7 +1,10 @@
 """Who may ask, how often and how much; and what the log says of it, and what it never says."""
 
 import json
+import socket
 import time
+from contextlib import suppress
+from http.client import HTTPResponse
 
 import numpy as np
 import pytest
@@ -76,6 +79,28 @@ def test_a_rate(path):
         assert 429 in [line["status"] for line in running.lines]
 
 
+def test_a_body_that_does_not_arrive(path):
+    """A client that stops in the middle is told so after its time, and keeps nobody else from being answered."""
+    announced = b"POST /v2/models/head/infer HTTP/1.1\r\nHost: here\r\nContent-Length: 1000\r\n\r\n{"
+    with Running(path, "--max-seconds", 0.5) as running:
+        with socket.create_connection(("127.0.0.1", running.port), timeout=20) as stalled:
+            stalled.sendall(announced)
+            assert running.ask("/infer", question(DIM))[0] == 200
+            reply = HTTPResponse(stalled)
+            reply.begin()
+            assert json.loads(reply.read()) == {"error": "expected the whole body within 0.5 s, got less"}
+            assert (reply.status, stalled.recv(1)) == (408, b"")
+        with socket.create_connection(("127.0.0.1", running.port), timeout=20) as trickling, suppress(ConnectionError):
+            for part in [announced, *[b" "] * 200]:  # a byte now and then does not buy more time
+                trickling.sendall(part)
+                time.sleep(0.05)
+        assert [line["status"] for line in running.lines] == [200, 408, 408]
+    with Running(path, "--max-seconds", 0.5, token=FIRST) as running:
+        assert running.raw(announced).startswith(b"HTTP/1.1 408")
+        assert running.lines[0]["client"] == "127.0.0.1"
+    assert Settings("head").max_seconds == 30
+
+
 def test_the_log_has_neither_inputs_nor_addresses_that_were_tried(path):
     with Running(path) as running:
         asked = question(DIM, sequences=2, entry={"data": [NUMBER] * 2 * DIM}, id="an-id")
@@ -107,6 +132,7 @@ def test_another_host_without_a_token_is_warned_of(path):
         (["--name", ".."], "expected --name to be up to 100 letters"),
         (["--answers", "logits"], "expected answers to be one of"),
         (["--max-norm", "0"], "expected max_norm to be a positive number"),
+        (["--max-seconds", "0"], "expected max_seconds to be a positive number"),
         (["--rate", "-1"], "expected rate to be a positive number"),
         (["--rate", "nan"], "expected rate to be a positive number"),
         (["--noise", "-1"], "expected noise to be a number >= 0"),
@@ -136,6 +162,12 @@ def test_a_port_that_is_taken(cli, path):
     with Running(path) as running:
         refused = cli("serve", str(path), "--port", str(running.port))
     assert (refused.code, "Address already in use" in refused.words) == (2, True)
+
+
+def test_limits_without_options_are_those_of_the_settings(path):
+    with Running(path) as running:
+        assert running.ask("/versions/1/config")[1]["max_batch_size"] == Settings("head").max_batch
+        assert running.ask("/infer", question(DIM, sequences=Settings("head").max_batch + 1))[0] == 413
 
 
 def test_settings_say_what_they_expect():

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import reduce
 from threading import Event, RLock, Thread, current_thread, main_thread
 from typing import Any
 
@@ -23,17 +24,25 @@ QUOTED = 200  # characters of what Ray says
 OBJECTS = 2**29  # bytes of shared memory of a cluster started here: a few batches at a time
 
 
+def inside(ray: Any, path: str) -> Any:
+    """What Ray has not made public, or None in a version that has it elsewhere."""
+    return reduce(lambda holder, name: getattr(holder, name, None), ["_private", *path.split(".")], ray)
+
+
 @contextmanager
 def staying_here(ray: Any) -> Generator[None]:
     """What is started meanwhile listens on this machine only and reports to nobody."""
-    before, constants = {name: os.environ.get(name) for name in HERE}, ray._private.ray_constants
+    before = {name: os.environ.get(name) for name in HERE}
+    constants = inside(ray, "ray_constants")
     many = getattr(constants, "ENABLE_RAY_CLUSTER", None)  # what the variable said when Ray was imported
     os.environ.update(HERE)
-    constants.ENABLE_RAY_CLUSTER = False
+    if many is not None:
+        constants.ENABLE_RAY_CLUSTER = False
     try:
         yield
     finally:
-        constants.ENABLE_RAY_CLUSTER = many
+        if many is not None:
+            constants.ENABLE_RAY_CLUSTER = many
         for name, value in before.items():
             os.environ.pop(name)
             if value is not None:
@@ -42,10 +51,12 @@ def staying_here(ray: Any) -> Generator[None]:
 
 @dataclass
 class Cluster:
-    """A connection of this process. `ours` means that it was made here and is given up when nobody `uses` it."""
+    """A connection of this process. `ours` means that it was made here, with that `address` if one was given, and is
+    given up when nobody `uses` it."""
 
     ray: Any
     session: str
+    address: str | None
     ours: bool
     started: bool
     uses: int = 0
@@ -91,8 +102,8 @@ def join_cluster(address: Any, replicas: int) -> Cluster:
         if not ray.is_initialized():
             joined = connected(ray, address, replicas)
         if joined is None or not joined.there:
-            joined = Cluster(ray, session_of(ray), ours=False, started=False)
-        if address not in (None, "local", "auto", at := ray.get_runtime_context().gcs_address):
+            joined = Cluster(ray, session_of(ray), None, ours=False, started=False)
+        if address not in (None, "local", "auto", joined.address, at := ray.get_runtime_context().gcs_address):
             words = f"since this process is on it; ray.shutdown() leaves it, got {address!r}"
             raise ValueError(f"expected address to be {at!r}, {words}")
         joined.uses += 1
@@ -108,12 +119,23 @@ def connected(ray: Any, address: str | None, replicas: int) -> Cluster:
     try:
         with staying_here(ray) if address in (None, "local") else place_of(ray, address):
             ray.init(address="local" if started else address, **quiet)
+        if started:
+            check_here(ray)
     except Exception as error:
-        words = "start one with ray start --head, or give no address to have one here"
+        words = "start one with ray start --head, or give no address to have one here; RAY_AUTH_MODE=token in the "
+        words += "environment joins one that asks for a token"
         got = told(error).rstrip(".")
         raise OracleError(f"expected a Ray cluster at {address or 'this machine'}, got {got}; {words}") from error
     silence(ray)
-    return Cluster(ray, session_of(ray), ours=True, started=started)
+    return Cluster(ray, session_of(ray), address, ours=True, started=started)
+
+
+def check_here(ray: Any) -> None:
+    """A version of Ray that has another word for staying on this machine must not open it to others."""
+    at = ray.get_runtime_context().gcs_address
+    if at.rpartition(":")[0] not in LOOPBACK:
+        ray.shutdown()
+        raise ConnectionError(f"Ray {ray.__version__} listens at {at}, where other machines may reach it")
 
 
 def place_of(ray: Any, address: str) -> AbstractContextManager[None]:
@@ -123,7 +145,10 @@ def place_of(ray: Any, address: str) -> AbstractContextManager[None]:
     another process, listens on no other than the loopback address.
     """
     if address == "auto":
-        address = ray._private.services.get_ray_address_from_environment("auto", None)
+        find = inside(ray, "services.get_ray_address_from_environment")
+        if find is None:
+            return nullcontext()
+        address = find("auto", None)
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise ValueError("no host:port")
@@ -156,8 +181,9 @@ class Silence:
 
 
 def silence(ray: Any) -> None:
-    with suppress(AttributeError):  # of another version, which may print
-        worker = ray._private.worker.global_worker
+    """Where Ray is as known here; another version may print."""
+    worker = inside(ray, "worker.global_worker")
+    if hasattr(worker, "gcs_error_subscriber") and hasattr(worker, "threads_stopped"):
         speaking, worker.gcs_error_subscriber = worker.gcs_error_subscriber, Silence(worker.threads_stopped)
         speaking.close()
 

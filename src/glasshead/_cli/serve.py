@@ -38,9 +38,12 @@ def command(
         float | None, typer.Option(help="Noise on answers, up to this; the same question gets the same answer.")
     ] = None,
     max_norm: Annotated[float | None, typer.Option(help="Scale longer tokens back to this length.")] = None,
-    max_batch: Annotated[int, typer.Option(min=1, help="The most sequences in a request; more get 413.")] = 1024,
-    max_tokens: Annotated[int, typer.Option(min=1, help="The most tokens in a sequence; more get 413.")] = 4096,
-    max_bytes: Annotated[int, typer.Option(min=1, help="The largest request; a larger one gets 413.")] = 2**26,
+    max_batch: Annotated[int | None, typer.Option(min=1, help="The most sequences in a request; more get 413.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="The most tokens in a sequence; more get 413.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(min=1, help="The largest request; a larger one gets 413.")] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="For a request to arrive; one that takes longer gets 408.")
+    ] = None,
     rate: Annotated[float | None, typer.Option(help="Requests per second and client; more get 429.")] = None,
     quota: Annotated[int | None, typer.Option(min=1, help="Sequences per client in all; more get 403.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Warn in the log of who asks as a recovery does.")] = False,
@@ -52,12 +55,15 @@ def command(
     The environment's GLASSHEAD_TOKEN is the bearer token that clients must send, or several with commas in between,
     one for each client. A client is a token, or without tokens an address.
 
+    Requests have limits without options too: docs/serving.md says which.
+
     The log has one JSON object per line for each request, with neither tokens nor inputs in it. Ctrl-C stops.
     """
     from .._boxes import TOKEN, is_loopback
     from .._serve import Settings, serve, tokens_of_environment
     from .target import load_model
 
+    limits = {"max_batch": max_batch, "max_tokens": max_tokens, "max_bytes": max_bytes, "max_seconds": max_seconds}
     settings = Settings(
         name=Path(model).resolve().stem if name is None else name,
         host=host,
@@ -66,14 +72,12 @@ def command(
         decimals=decimals,
         noise=noise,
         max_norm=max_norm,
-        max_batch=max_batch,
-        max_tokens=max_tokens,
-        max_bytes=max_bytes,
         rate=rate,
         quota=quota,
         watch=watch,
         seed=seed,
         tokens=tokens_of_environment(),
+        **{name: value for name, value in limits.items() if value is not None},
     )
     served = load_model(model)
     if not is_loopback(host) and not settings.tokens:

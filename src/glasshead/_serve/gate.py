@@ -25,7 +25,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-BODY_SECONDS = 30.0  # for a body to arrive: a client that announces more than it sends is not waited for
 MOST_CLIENTS = 1000  # remembered, since each takes memory; the one that was quiet for longest is forgotten
 
 
@@ -119,12 +118,13 @@ class Gate:
         announced = headers.get(b"content-length", b"0")
         if announced.isdigit() and (len(announced) > 15 or int(announced) > most):
             raise Refusal(413, f"expected a body of at most {most} bytes, got more")
-        parts, size, more, end = [], 0, True, monotonic() + BODY_SECONDS
+        seconds = self._settings.max_seconds
+        parts, size, more, end = [], 0, True, monotonic() + seconds
         while more:
             try:
                 message = await asyncio.wait_for(receive(), max(0.0, end - monotonic()))
             except TimeoutError:
-                raise Refusal(408, f"expected the whole body within {BODY_SECONDS:g} s, got less") from None
+                raise Refusal(408, f"expected the whole body within {seconds:g} s, got less") from None
             if message["type"] == "http.disconnect":
                 raise ConnectionError
             part = message.get("body", b"")
@@ -170,6 +170,8 @@ def headers_of(refusal: Refusal) -> dict[str, str]:
     """What a status has to say beside the reason."""
     if refusal.status == 401:
         return {"www-authenticate": "Bearer"}
+    if refusal.status == 408:
+        return {"connection": "close"}  # there are only so many, and this one may wait for a body for ever
     return {} if refusal.retry is None else {"retry-after": str(refusal.retry)}
 
 

@@ -13,6 +13,7 @@ from .._validate import positive, real, whole
 MAX_BATCH = 1024  # sequences: what `gh.from_http` sends at a time
 MAX_TOKENS = 4096  # of a sequence
 MAX_BYTES = 64 * 2**20  # of a request's body
+MAX_SECONDS = 30.0  # for a body to arrive: a client that announces more than it sends is not waited for
 SEPARATOR = ","  # between tokens in the environment, one for each client
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")  # of a model: what an address may hold without being escaped
 
@@ -31,6 +32,7 @@ class Settings:
     max_batch: int = MAX_BATCH
     max_tokens: int = MAX_TOKENS
     max_bytes: int = MAX_BYTES
+    max_seconds: float = MAX_SECONDS
     rate: float | None = None
     quota: int | None = None
     watch: bool = False
@@ -50,7 +52,7 @@ class Settings:
         for limit in ("max_batch", "max_tokens", "max_bytes", "quota"):
             if (value := getattr(self, limit)) is not None:
                 whole(value, limit, least=1)
-        for limit in ("max_norm", "rate"):
+        for limit in ("max_seconds", "max_norm", "rate"):
             if (value := getattr(self, limit)) is not None:
                 positive(value, limit)
         if self.noise is not None:
