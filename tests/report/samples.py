@@ -153,3 +153,17 @@ def twelve_heads(folder: Path, dim: int = 384, heads: int = 12, rank: int = 32) 
 
 def moved(tensors: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {name: x * (1 + 1e-13 * rng.standard_normal(x.shape)) for name, x in tensors.items()}
+
+
+def run_fields(**fields: Any) -> dict[str, Any]:
+    """What `run.json` holds."""
+    return {
+        "format": "glasshead run 1",
+        "command": "glasshead recover box:head --dim 3",
+        "target": "box:head",
+        "answers": "value",
+        "truth": None,
+        "digest": None,
+        "seconds": 0.5,
+        "history": [[0.1, 3, "reading v"], [0.4, 60, "reading W"]],
+    } | fields
