@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from ._linalg import svd
 from ._validate import needs
 
 PANEL, SPECTRUM = 2.6, 2.2  # inches: the side of a heat map, the width of a chart of singular values
-MOST_HEADS = 16  # rows of a figure that still fits on a page of paper
+MOST_HEADS = 12  # rows of a figure that still fits on a page of paper
 BLUE, ORANGE, GREY = "#0b5cad", "#c2410c", "#6b7280"  # told apart by those who see red and green alike
+UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # a day of its own would make it another file
 LOOK = {
     "font.family": "sans-serif",
     "font.size": 8,
@@ -32,10 +36,11 @@ def heads_figure(
     given, and its singular values with the rank cut."""
     if not heads:
         raise ValueError("expected a model with heads to draw, got none")
-    if true is not None and [W.shape for W in true] != [W.shape for W in heads]:
-        raise ValueError(
-            f"expected a truth with {len(heads)} heads of shape {heads[0].shape}, got {[W.shape for W in true]}"
-        )
+    if true is not None:
+        if [W.shape for W in true] != [W.shape for W in heads]:
+            got = [W.shape for W in true]
+            raise ValueError(f"expected a truth with {len(heads)} heads of shape {heads[0].shape}, got {got}")
+        true = [true[h] for h in nearest(heads, true)]
     matplotlib = needs("matplotlib", "report")
     from matplotlib.figure import Figure
 
@@ -53,8 +58,19 @@ def heads_figure(
             spectrum(grid[h][-1], W, int(ranks[h]), None if true is None else true[h])
         left_out = "" if len(shown) == len(heads) else f" (the first {len(shown)} of {len(heads)} heads)"
         figure.suptitle(title + left_out, fontsize=9)
-        figure.draw_without_rendering()  # while the look is in force
     return figure
+
+
+def nearest(found: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> list[int]:
+    """For each that was found the place of the true one that it is nearest to, in pairs."""
+    far = np.array([[np.linalg.norm(W - other) for other in true] for W in found])
+    return linear_sum_assignment(far)[1].tolist()
+
+
+def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure in the format that the ending of `path` names; the same figure becomes the same file."""
+    with needs("matplotlib", "report").rc_context(LOOK):
+        figure.savefig(path, metadata=UNDATED.get(Path(path).suffix))
 
 
 def heat_map(figure: Any, axes: Any, W: np.ndarray, title: str) -> None:

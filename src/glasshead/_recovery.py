@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._figures import heads_figure
+from ._figures import heads_figure, save_figure
 from ._models import Model, load, save, written_whole
 
 MOST_PAIRS = 256  # predictions and answers that are kept: enough for a picture
@@ -110,11 +110,13 @@ class Recovery:
         its model has heads: `gh.Attention`, `gh.MultiHead`, `gh.Block`, and one head with anything behind it.
         """
         heads = [np.asarray(head.W, float) for head in self.model.numpy().heads]
+        if truth is not None and not hasattr(truth, "heads"):
+            raise TypeError(f"expected truth to be a model with heads, got {type(truth).__name__}")
         true = None if truth is None else [np.asarray(head.W, float) for head in truth.numpy().heads]
         ranks = self.rank if isinstance(self.rank, tuple) else (self.rank,) * len(heads)
         figure = heads_figure(heads, ranks, true, f"{self.family}, {self.queries:,} queries")
         if path is not None:
-            figure.savefig(path)
+            save_figure(figure, path)
         return figure
 
     def __str__(self) -> str:

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
+from .._figures import nearest
 from .._identify import distance
 from .._linalg import svd
 from .._models import Head, Model, MultiHead
@@ -73,10 +73,8 @@ def matched_heads(model: Model, truth: Model) -> list[Head] | None:
     """The true head for each that was found, in pairs that are nearest in all; None where their numbers differ."""
     if model.dim != truth.dim or len(model.heads) != len(truth.heads):
         return None
-    true = [np.asarray(head.W, float) for head in truth.heads]
-    far = np.array([[np.linalg.norm(head.W - W) for W in true] for head in model.heads])
-    _, order = linear_sum_assignment(far)
-    return [truth.heads[h] for h in order]
+    found, true = ([np.asarray(head.W, float) for head in each.heads] for each in (model, truth))
+    return [truth.heads[h] for h in nearest(found, true)]
 
 
 def head_data(head: Head, true: Head | None, rank: int) -> dict[str, Any]:
