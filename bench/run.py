@@ -35,6 +35,7 @@ from . import (
     overhead,
     relu,
     replicas,
+    report,
     signs,
     together,
     transformer,
@@ -69,6 +70,7 @@ BENCHES = {
     "decoder": decoder,
     "constants": constants,
     "watch": watch,
+    "report": report,
 }
 
 

@@ -17,7 +17,7 @@ HOSTILE = "<script>document.title = 'owned'</script>\"'&amp;%%DATA%%</script><im
 def setting(
     name: str, group: str, error: float | None, distortion: float, queries: int, **fields: Any
 ) -> dict[str, Any]:
-    kept = error is None or error > 0.1
+    kept = error is None or error / 2 > 0.1
     outcome = "refused" if error is None else "recovered" if error < 0.01 else "partly"
     digits = "" if error is None else f"{max(0, int(-np.log10(error)))} digits"
     verdict = f"recovered to {digits} with {queries:,} queries" if error is not None else "not recovered by glasshead"

@@ -234,7 +234,9 @@ def spoiled(folder, name):
     assert name == "unfinished audit"
     for file in folder.iterdir():
         file.unlink()
-    gh.recover(gh.Attention.random(3)).save(folder / "rounded")
+    (folder / "settings").mkdir()
+    for file in ("begun.json", "settings/00-as-it-is.json"):
+        (folder / file).write_text("{}")
     return "there is no audit.json, but 1 finished settings. The same glasshead audit command with --run"
 
 

@@ -1,11 +1,13 @@
 // The page of an audit: what an endpoint gives away under each setting, and what would stop it at which price.
-const OUTCOMES = { recovered: ["recovered", "lost"], partly: ["partly", "part"], direction: ["direction only", "part"], refused: ["not recovered", "kept"], budget: ["out of budget", "kept"] };
+const OUTCOMES = { recovered: "recovered", partly: "copied", direction: "all but a length", refused: "not recovered", budget: "out of queries" };
 const SHAPE_ORDER = ["circle", "square", "triangle", "diamond", "down", "cross"];
 
 function badge(setting) {
-  const [words, look] = OUTCOMES[setting.outcome] || [setting.outcome, "part"];
-  return make("span", { class: `badge ${setting.kept && look === "lost" ? "part" : look}` }, words);
+  return make("span", { class: `badge ${setting.kept ? "kept" : "lost"}` }, OUTCOMES[setting.outcome] || setting.outcome);
 }
+
+// How wrong the attacker's copy is: what it answers or, where it cannot answer alone, its W.
+const copyError = (setting) => (setting.function_error !== null ? setting.function_error : setting.error_W);
 
 function auditPage(data) {
   const audit = data.audit, settings = audit.settings;
@@ -16,16 +18,16 @@ function auditPage(data) {
     hero(["Audit of ", make("code", {}, audit.target)], data.headline, make("p", { class: "lead" }, audit.recommendation)),
     make("dl", { class: "tiles" },
       tile("Target", audit.family, [numeral(audit.dim), " dimensions", audit.parameters === null ? null : [", ", numeral(audit.parameters), " free parameters"]]),
-      tile("Cheapest theft", cheapest ? numeral(cheapest.queries) : "none", cheapest ? ["queries, ", cheapest.name, cheapest.cost === null ? null : [", ", numeral(cheapest.cost), " in money"]] : "no setting gives the weights away"),
-      tile("Best defence", best ? best.name : "none found", best ? ["answers are distorted by ", numeral(best.distortion)] : "none keeps the error above the threshold"),
-      tile("Threshold", numeral(audit.threshold), "relative error of W that still counts as kept"),
+      tile("Cheapest theft", cheapest ? numeral(cheapest.queries) : "none", cheapest ? ["queries, ", cheapest.name, cheapest.cost === null ? null : [", ", numeral(cheapest.cost), " in money"]] : "no setting gives the model away"),
+      tile("Best defence", best ? best.name : "none found", best ? ["answers are distorted by ", numeral(best.distortion)] : "none keeps a copy's error above the threshold"),
+      tile("Threshold", numeral(audit.threshold), "of the spread of answers: a copy that is further off is none"),
       audit.budget === null ? null : tile("Budget", numeral(audit.budget), "queries for each setting"),
       tile("Technique", audit.technique, "MITRE ATLAS: extract the model")),
     part("threat", "Threat model", null, make("p", { class: "note" }, `What an attacker sees: ${audit.threat}. Every line below is a real run of glasshead against the target behind that defence; what glasshead did not recover, another method might.`)),
     audit.leak ? leakPart(audit.leak) : null,
     tradeOff(audit),
-    part("settings", "Every setting", "Sort by any column, filter by words. Errors are relative to the true parameters.", settingsTable(audit)),
-    part("queries", "Queries for each setting", "On a logarithmic scale; what is green kept the weights.", queryBars(audit)),
+    part("settings", "Every setting", "Sort by any column, filter by words. Errors of W are relative to the true one, those of a copy to the spread of answers.", settingsTable(audit)),
+    part("queries", "Queries for each setting", "On a logarithmic scale; what is green kept the model.", queryBars(audit)),
     ranking(audit),
     reading(READ_AUDIT),
     reproduce(audit.command, audit.family),
@@ -46,42 +48,42 @@ function leakPart(leak) {
 
 function tradeOff(audit) {
   const settings = audit.settings.filter((one) => one.distortion !== null), groups = [...new Set(settings.map((one) => one.group))];
-  const errors = settings.map((one) => one.error_W).filter((x) => x > 0), y = decades([...errors, audit.threshold], 0.5);
+  const errors = settings.map(copyError).filter((x) => x > 0), y = decades([...errors, audit.threshold], 0.5);
   const moved = settings.map((one) => one.distortion).filter((x) => x > 0), x = decades(moved, 0.5);
-  const nothing = settings.some((one) => one.error_W === null || !(one.distortion > 0));
+  const nothing = settings.some((one) => copyError(one) === null || !(one.distortion > 0));
   const left = x.min / 10 ** 0.6, top = y.max * 10 ** (0.09 * Math.log10(y.max / y.min) + 0.2);
   const marks = (range, from) => ticks({ low: Math.log10(range.min), high: Math.log10(range.max), log: true }, from).map((t) => [t, tickLabel(t)]);
-  const at = (one) => ({ x: one.distortion > 0 ? one.distortion : left, y: one.error_W === null ? top : Math.max(one.error_W, y.min),
-    words: [one.name, ["error of W", one.error_W], ["distortion", one.distortion], ["queries", one.queries]], row: [one.name, one.distortion, one.error_W] });
+  const at = (one) => ({ x: one.distortion > 0 ? one.distortion : left, y: copyError(one) === null ? top : Math.max(copyError(one), y.min),
+    words: [one.name, ["error of the copy", copyError(one)], ["error of W", one.error_W], ["distortion", one.distortion], ["queries", one.queries]], row: [one.name, one.distortion, copyError(one)] });
   const series = groups.map((group, k) => {
     const points = settings.filter((one) => one.group === group).map(at);
     return { name: group, colour: k % 6, shape: SHAPE_ORDER[(k + Math.floor(k / 6)) % 6], size: 5, points };
   });
   const trails = series.filter((one) => one.points.length > 1).map((one) => ({ kind: "line", thin: true, quiet: true, colour: one.colour, points: one.points.filter((p) => p.y < top && p.x > left).sort((a, b) => a.x - b.x).map((p) => ({ ...p, row: p.row })) }));
-  const chart = new Chart({ label: "Error of the thief against loss of honest users", height: 440, columns: ["setting", "distortion of answers", "error of W"],
-    summary: `${settings.length} settings; above ${say(audit.threshold)} the weights are kept.`, series: [...trails.map((one) => ({ ...one, points: one.points })), ...series],
+  const chart = new Chart({ label: "Error of the thief against loss of honest users", height: 440, columns: ["setting", "distortion of answers", "error of the copy"],
+    summary: `${settings.length} settings; above ${say(audit.threshold)} the model is kept.`, series: [...trails.map((one) => ({ ...one, points: one.points })), ...series],
     x: { label: "distortion of honest users\u2019 answers (relative)", log: true, min: left / 10 ** 0.3, max: x.max, marks: [[left, "none"], ...marks(x, 6)] },
-    y: { label: "relative error of the recovered W", log: true, min: y.min, max: nothing ? top * 10 ** 0.4 : y.max, marks: [...marks(y, 6), ...(settings.some((one) => one.error_W === null) ? [[top, "no W"]] : [])] },
+    y: { label: "error of the thief\u2019s copy", log: true, min: y.min, max: nothing ? top * 10 ** 0.4 : y.max, marks: [...marks(y, 6), ...(settings.some((one) => copyError(one) === null) ? [[top, "no copy"]] : [])] },
     rules: [{ on: "y", at: audit.threshold, label: `threshold ${say(audit.threshold)}`, end: "left" }] });
-  chart.numbers = () => settings.map((one) => [one.name, one.distortion, one.error_W]);
-  return part("trade-off", "What protection costs", "Up is safer, left is kinder to honest users: the best defences are in the upper left. \u201cno W\u201d means that glasshead handed back no weights.", make("div", { class: "card" }, chart.node));
+  chart.numbers = () => settings.map((one) => [one.name, one.distortion, copyError(one)]);
+  return part("trade-off", "What protection costs", "Up is safer, left is kinder to honest users: the best defences are in the upper left. \u201cno copy\u201d means that the attack ended without one.", make("div", { class: "card" }, chart.node));
 }
 
 function settingsTable(audit) {
   const more = (one) => {
-    const lines = [["defence", one.defence], ["answers", one.answers === "sign" ? "yes or no" : "numbers"], ["reason", one.reason], ["bits", one.bits], ["planned queries", one.plan], ["error of v", one.error_v], ["certified bound", one.bound], ["mitigation", one.mitigation], ["seconds", one.seconds]];
+    const lines = [["defence", one.defence], ["answers", one.answers === "sign" ? "yes or no" : "numbers"], ["attack", one.attack], ["reason", one.reason], ["bits", one.bits], ["planned queries", one.plan], ["error of v", one.error_v], ["certified bound", one.bound], ["mitigation", one.mitigation], ["seconds", one.seconds]];
     return make("details", {}, make("summary", {}, "more"), make("dl", {}, lines.filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => [make("dt", {}, name), make("dd", {}, typeof value === "number" ? numeral(value, 4) : value)])));
   };
   const amount = (key, name) => ({ key, name, right: true, value: (one) => one[key], cell: (one) => (one[key] === null ? "\u2014" : numeral(one[key])) });
   const columns = [
     { key: "name", name: "Setting", value: (one) => one.name, cell: (one) => [make("span", { class: "name" }, one.name), make("span", { class: "verdict" }, one.verdict), more(one)] },
     { key: "outcome", name: "Outcome", value: (one) => one.outcome, cell: badge },
-    { key: "kept", name: "Weights", value: (one) => Number(one.kept), cell: (one) => (one.kept ? "kept" : "given away") },
-    amount("queries", "Queries"), amount("error_W", "Error of W"), amount("function_error", "Function error"), amount("distortion", "Distortion"),
+    { key: "kept", name: "Model", value: (one) => Number(one.kept), cell: (one) => (one.kept ? "kept" : "given away") },
+    amount("queries", "Queries"), amount("error_W", "Error of W"), amount("function_error", "Error of copy"), amount("distortion", "Distortion"),
     ...(audit.settings.some((one) => one.cost !== null) ? [amount("cost", "Cost")] : []),
   ];
   const words = (one) => [one.name, one.group, one.defence, one.verdict, one.mitigation, one.outcome].join(" ");
-  const filters = [searchFilter("Filter", words), choiceFilter("Group", [...new Set(audit.settings.map((one) => one.group))], (one) => one.group), checkFilter("only what kept the weights", (one) => one.kept)];
+  const filters = [searchFilter("Filter", words), choiceFilter("Group", [...new Set(audit.settings.map((one) => one.group))], (one) => one.group), checkFilter("only what kept the model", (one) => one.kept)];
   return new SortedTable("Every setting of the audit", columns, audit.settings, filters).node;
 }
 
@@ -105,10 +107,10 @@ function ranking(audit) {
 }
 
 const READ_AUDIT = [
-  ["The number on top", "In how many settings the weights came out with an error below the threshold."],
-  ["Error of W", "The Frobenius distance of the recovered W and the true one, over the norm of the true one: 1 is as bad as knowing nothing."],
-  ["Function error", "How far off the stolen copy\u2019s answers are on sequences that were held out, relative to the answers."],
-  ["Distortion", "What the defence does to honest users: the root mean square of the change of answers, relative to the answers."],
+  ["The number on top", "In how many settings an attacker ends up with a copy whose answers are closer to the model\u2019s than the threshold."],
+  ["Error of copy", "How far the copy\u2019s answers to honest sequences are from the model\u2019s, as a share of the spread of answers: 1 is as bad as always answering the mean."],
+  ["Error of W", "The distance of the copy\u2019s W and the true one, over the larger norm. It can be large while the answers are right: then W hardly matters to honest users."],
+  ["Distortion", "What the defence does to honest users: the root mean square of the change of their answers, as a share of the spread."],
   ["Kept, given away", "Kept says that this attack did not get below the threshold with this budget. It is no proof that none could."],
   ["Mitigations", "Names such as AML.M0004 are those of MITRE ATLAS, for use in reports of your own."],
 ];

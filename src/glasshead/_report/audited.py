@@ -49,6 +49,7 @@ SETTING_FIELDS: dict[str, Any] = {
     "kept": bool,
     "reason": TEXT,
 }
+MORE_FIELDS = ("attack",)  # of a setting, where it has them
 LEAK_FIELDS: dict[str, Any] = {"answers": TEXT, "width": MAYBE, "singular": list, "words": TEXT}
 
 
@@ -62,7 +63,10 @@ def audit_data(folder: Path) -> dict[str, Any]:
             "audit again to make a new one"
         )
     audit = picked(fields, AUDIT_FIELDS, path)
-    audit["settings"] = [picked(one, SETTING_FIELDS, path) for one in audit["settings"]]
+    audit["settings"] = [
+        picked(one, SETTING_FIELDS, path) | {name: str(one[name]) for name in MORE_FIELDS if name in one}
+        for one in audit["settings"]
+    ]
     audit["ranking"] = [str(name) for name in audit["ranking"]]
     if audit["leak"] is not None:
         rows = [picked(row, LEAK_FIELDS, path) for row in audit["leak"].get("rows", [])]
@@ -89,12 +93,12 @@ def picked(fields: Any, kinds: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def audit_headline(audit: dict[str, Any]) -> dict[str, Any]:
-    """How many of the settings give the weights away."""
+    """How many of the settings give the model away."""
     settings = audit["settings"]
     lost = sum(not setting["kept"] for setting in settings)
     return {
         "big": f"{lost} of {len(settings)}",
-        "what": "settings give the weights away",
+        "what": "settings give the model away",
         "words": audit["recommendation"],
         "value": lost,
     }

@@ -71,5 +71,20 @@ function matrixOf(pack) {
   return { rows, columns, block, wide, values };
 }
 
+// At most `most` rows and columns of it, evenly chosen: for a small picture nothing more has to be multiplied.
+function glimpse(pack, most) {
+  const [rows, columns] = pack.shape;
+  if (pack.left === undefined || Math.max(rows, columns) <= most) return matrixOf(pack);
+  const left = floats(pack.left), right = floats(pack.right), rank = left.length / rows, high = Math.min(rows, most), wide = Math.min(columns, most);
+  const values = new Float32Array(high * wide);
+  for (let i = 0; i < high; i++) for (let j = 0; j < wide; j++) {
+    const r = Math.floor((i * rows) / high), c = Math.floor((j * columns) / wide);
+    let sum = 0;
+    for (let k = 0; k < rank; k++) sum += left[r * rank + k] * right[k * columns + c];
+    values[i * wide + j] = sum;
+  }
+  return { rows: high, columns: wide, block: 1, wide, values };
+}
+
 const entry = (matrix, i, j) => matrix.values[Math.floor(i / matrix.block) * matrix.wide + Math.floor(j / matrix.block)];
 const plural = (n, word) => `${say(n)} ${word}${n === 1 ? "" : "s"}`;

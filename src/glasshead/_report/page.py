@@ -70,7 +70,8 @@ def unfinished(folder: Path) -> str:
     """What a folder without a result lacks, and how to go on."""
     if (folder / RUN_FILE).is_file() or (folder / JOURNALS).is_file():
         return f"no result in {folder} yet: there is no {RESULT_FILE}. {how_to_resume(folder)}"
-    if done := len(list(folder.glob(f"*/{RESULT_FILE}"))):
+    if (folder / "begun.json").is_file():
+        done = len(list(folder.glob("settings/*.json")))
         return (
             f"no result in {folder} yet: there is no {AUDIT_FILE}, but {done} finished settings. The same glasshead "
             f"audit command with --run {folder} goes on from there"

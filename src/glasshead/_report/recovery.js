@@ -68,17 +68,17 @@ function weights(data) {
       make("p", { class: "about" }, "Attention of the recovered model on three made-up sequences: row n says how much token n takes from each token before it."),
       maps[1].node);
   };
-  const chooser = data.heads.length > 1 ? headChooser(data, (h) => matrix(h, "W"), show) : null;
+  const chooser = data.heads.length > 1 ? headChooser(data, show) : null;
   show(0);
   return part("weights", "The weights", data.heads[0].difference
     ? "W as it was read through the answers, beside the one in the target\u2019s own file. The difference is drawn on its own scale, or it would be blank."
     : "W as it was read through the answers.", chooser, place);
 }
 
-function headChooser(data, matrix, show) {
+function headChooser(data, show) {
   const tiny = (head, h) => {
-    const canvas = make("canvas", { width: 52, height: 52, "aria-hidden": "true" });
-    const paint = () => colourIn(canvas, { matrix: matrix(h), limit: head.largest });
+    const canvas = make("canvas", { width: 104, height: 104, "aria-hidden": "true" }), matrix = glimpse(head.W, 52);
+    const paint = () => colourIn(canvas, { matrix, limit: head.largest });
     painters.add(paint);
     window.setTimeout(paint); // after the first head is there
     return make("label", {}, make("input", { type: "radio", name: "head", value: h, checked: h === 0, "aria-label": `Head ${h + 1}, rank ${head.rank}`, onchange: () => show(h) }), canvas, make("span", {}, String(h + 1)));
