@@ -62,8 +62,8 @@ Curves are drawn by a small script of its own rather than by Observable Plot: th
 page, several times the rest of it, for five plain kinds of marks. It has neither zoom nor a way to read points by key
 that it could share with the maps, so most of the script would still be there.
 
-`make browser` installs Debian's Chromium for the tests, which drive it through Playwright; `make test` leaves these out,
-and says so, where there is none.
+`make browser` installs Debian's Chromium for the tests, which drive it through Playwright; `make test` leaves these
+out, and says so, where there is none.
 """
 
 
