@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from . import defences as defences
     from . import paper as paper
     from . import sensing as sensing
+    from ._audit import Audit as Audit
+    from ._audit import audit as audit
     from ._boxes import from_completions as from_completions
     from ._boxes import from_executor as from_executor
     from ._boxes import from_http as from_http
@@ -63,6 +65,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
 
 _HOMES = {
     "": ("answers", "baselines", "defences", "paper", "sensing"),
+    "_audit": ("Audit", "audit"),
     "_boxes": (
         "from_completions",
         "from_executor",

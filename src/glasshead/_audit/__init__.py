@@ -1,0 +1,9 @@
+"""What an endpoint gives away, and what would stop it: `gh.audit`.
+
+Recoveries under a grid of defences (`settings`), by an attacker who knows the defence (`attack`); what honest users pay
+(`honest`); the words and the ranking (`verdict`); what leaks without any chosen vector (`leak`).
+"""
+
+from .audit import Audit, Opening, audit
+from .copies import Finding
+from .leak import Leak, find_leak

@@ -1,0 +1,168 @@
+"""The attack on one setting: by somebody who reads, with `gh.recover`, and by somebody who fits."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._errors import BudgetExceeded, GlassheadError, HeadsMerged, OracleError
+from .._models import Attention
+from .._oracles import Oracle, SignOracle, ValueOracle
+from .._plan import plan
+from .._recover import recover
+from .copies import FITTING, Copy, Finding, Judge
+from .fit import fit_head
+from .honest import Honest, Remembered
+from .settings import FRESH, Setting
+
+SHORTER = 1e3  # over the longest honest token: what is sent to a box that overflows at longer ones
+ROUGH = 0.1  # of ||W||: what is asked for where noise leaves no more within the budget
+RETOLD = 13  # times as many queries where some signs are wrong (`gh.plan`)
+WIDEST = 64.0  # bits of a number that nothing was done to
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What every setting of an audit has in common. Each of the two attackers may ask the whole budget, and is content
+    with a copy whose error is below the threshold."""
+
+    family: str
+    truth: Any | None
+    honest: Honest
+    threshold: float
+    budget: int
+    seed: int
+
+    def run(self, box: Oracle, setting: Setting, journals: Path | None = None) -> Finding:
+        begun, signs = time.monotonic(), setting.answers == "sign"
+        judge = Judge(self.truth, self.honest)
+        most = self.budget if setting.budget is None else min(self.budget, setting.budget)
+        read, errors = self.read(box, setting, judge, most, journals)
+        best = min(read, key=self.worth)
+        fits = [] if best.error < self.threshold else self.fitted(box, setting, judge, most)
+        best = min([best, *fits], key=self.worth)
+        asked = read[-1].queries + (fits[-1].queries if fits else 0)
+        return Finding(
+            name=setting.name,
+            group=setting.group,
+            defence=setting.defence,
+            mitigations=setting.mitigations,
+            answers=setting.answers,
+            attack=best.attack,
+            queries=best.queries,
+            asked=asked,
+            bits=best.queries * self.honest.outputs * self.bits(setting),
+            plan=None if best.returned else self.planned(errors, setting),
+            copy=best.model is not None,
+            returned=best.returned,
+            error_W=best.error_W,
+            error_v=best.error_v,
+            function_error=best.function_error,
+            bound=best.bound,
+            distortion=self.honest.distortion(setting.around(Remembered(box, self.honest)), signs),
+            reason=best.reason if best.returned or not errors else str(errors[0]),
+            seconds=round(time.monotonic() - begun, 3),
+        )
+
+    def worth(self, copy: Copy) -> tuple[bool, float, float]:
+        """To the attacker, the least first: of copies that are good enough the one that took the fewest queries, else
+        the least wrong."""
+        enough = copy.error < self.threshold
+        return copy.model is None, copy.queries if enough else math.inf, copy.error
+
+    def read(
+        self, box: Oracle, setting: Setting, judge: Judge, most: int, journals: Path | None
+    ) -> tuple[list[Copy], list[GlassheadError]]:
+        """All attempts together may ask the budget; the first whose result `gh.recover` stands by ends them. Every copy
+        has the queries up to then."""
+        copies: list[Copy] = []
+        errors: list[GlassheadError] = []
+        spent, signs = 0, setting.answers == "sign"
+        for k, (oracle, options) in enumerate(self.attempts(box, setting, errors)):
+            options |= {} if journals is None else {"journal": journals / f"attempt-{k + 1}.sqlite"}
+            found: Any = None
+            returned = False
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", HeadsMerged)
+                    found = recover(oracle, family=self.family, budget=most - spent, seed=self.seed, **options)
+                returned = True
+            except BudgetExceeded as error:
+                found = error.known.get("unchecked")
+                errors.append(error)
+            except GlassheadError as error:
+                found = getattr(error, "best", None)
+                errors.append(error)
+            spent += oracle.queries
+            copies.append(judge.recovered(found, returned, spent, signs))
+            if returned or spent >= most:
+                break
+        return copies, errors
+
+    def attempts(self, box: Oracle, setting: Setting, errors: list) -> Iterator[tuple[Oracle, dict[str, Any]]]:
+        """Told what the defence promises; told nothing; with shorter tokens if the box overflowed; for a rough copy if
+        the budget was spent. Each begins with a fresh defence, as a new client would find it."""
+        told = ["flips"] if setting.answers == "sign" else ["tolerance", "rtol"]
+        first = self.asked(box, setting, told)
+        yield first, {}
+        if setting.answers == "sign":
+            return
+        if first.tolerance or first.rtol:
+            yield self.asked(box, setting), {}
+        if any(isinstance(error, OracleError) for error in errors):
+            yield self.asked(box, setting, longest=SHORTER * self.honest.longest), {}
+        if isinstance(self.truth, Attention) and any(isinstance(error, BudgetExceeded) for error in errors):
+            yield self.asked(box, setting), {"accuracy": ROUGH * float(np.linalg.norm(self.truth.W))}
+
+    def asked(self, box: Oracle, setting: Setting, told: Sequence[str] = (), longest: float = math.inf) -> Oracle:
+        """The box behind the setting's defence, with these of its promises told."""
+        defended = setting.around(box)
+        limits = [box.max_norm, getattr(defended, "max_norm", None), longest if longest < math.inf else None]
+        max_norm = min((limit for limit in limits if limit is not None), default=None)
+        if setting.answers == "sign":
+            return SignOracle(defended, box.dim, max_norm=max_norm, flips=setting.flips if "flips" in told else 0.0)
+        promise = {name: getattr(box, name) + (getattr(defended, name, None) or 0.0) for name in told}
+        return ValueOracle(defended, box.dim, max_norm=max_norm, **promise)
+
+    def fitted(self, box: Oracle, setting: Setting, judge: Judge, most: int) -> list[Copy]:
+        """Copies by the other attacker, each from more answers than the last, of a box that may be one head and answers
+        with one number. An attacker would see from fresh answers when to stop; we see it from honest ones."""
+        if self.honest.outputs > 1 or not (self.truth is None or isinstance(self.truth, Attention)):
+            return []
+        oracle, copies = self.asked(box, setting), []
+        try:
+            for fit in fit_head(oracle, min(self.honest.longest, oracle.reach), most, self.seed):
+                copies.append(judge.judged(fit.model, setting.answers == "sign", fit.queries, FITTING))
+                if copies[-1].error < self.threshold:
+                    break
+        except GlassheadError:
+            return copies
+        return copies
+
+    def bits(self, setting: Setting) -> float:
+        """Of one number of an answer, at most."""
+        if setting.answers == "sign":
+            return 1.0
+        if any(name in ("half", "bfloat16") for name, _ in setting.calls):
+            return 16.0
+        given = dict(pair for _, numbers in setting.calls for pair in numbers.items())
+        if "sigma" in given:
+            return math.log2(1 + (self.honest.spread / given["sigma"]) ** 2) / 2
+        step = 10.0 ** -given["decimals"] if "decimals" in given else 2 * given.get("tolerance", 0.0)
+        return min(WIDEST, math.log2(1 + self.honest.range / step)) if step else WIDEST
+
+    def planned(self, errors: list[GlassheadError], setting: Setting) -> int | None:
+        """What reading would take at least, where the budget ended it: what it asked for, or what `gh.plan` says."""
+        spent = [error.budget + error.needed for error in errors if isinstance(error, BudgetExceeded)]
+        if not spent or not isinstance(self.truth, Attention) or setting.group == FRESH:
+            return max(spent, default=None)
+        rank = int(np.linalg.matrix_rank(self.truth.W)) or None
+        times = RETOLD if setting.flips else 1
+        return max(*spent, times * plan(self.truth.dim, rank=rank, answers=setting.answers))

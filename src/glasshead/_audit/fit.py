@@ -1,0 +1,110 @@
+"""The other attacker: no theorems, only a fit. Where exact reading refuses, a head is fitted to many coarse answers.
+
+A defence that stops `gh.recover` need not stop least squares: answers of two digits are poor equations, but a budget
+buys many of them. So nothing is said to have held before this was tried, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+from scipy.sparse.linalg import LinearOperator
+from scipy.special import softmax
+
+from .._models import Attention
+from .._oracles import Oracle
+
+TOKENS = 4  # of the sequences asked: long enough for attention to choose, short enough for every token to count
+SHORTEST = 2.0**-5  # of the longest token: scores are then a thousandth as large, and no softmax is saturated
+LEAST, FIRST_EQUATIONS = 1.5, 2  # answers for each parameter: with fewer there is nothing to average; and at first
+GROWTH = 4  # times as many answers, where those so far did not do
+NUMBERS = 2**23  # of all tokens together, which the fit holds in memory: 64 MiB
+STEPS = 15  # of the fit, for each of its stages
+INNER = 60  # of the linear solver in each of them
+STAGES = {0.25: 1e-2, 1.0: 1e-3}  # of the longest token: where scores are small the fit is easy; and how far
+# the misfit still has to fall in a step to go on
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A head fitted to so many answers."""
+
+    model: Attention
+    queries: int
+
+
+def fit_head(oracle: Oracle, longest: float, budget: int, seed: int) -> Iterator[Fit]:
+    """Ask random sequences with tokens of many lengths up to `longest`, and fit W, v and a bias to the answers: to few
+    of them first, then to four times as many, as far as budget and memory go; nothing where these are too small.
+
+    Signs are fitted by the hyperbolic tangent of a head's answers, which bends where they are sure and bears that some
+    are wrong.
+    """
+    d = oracle.dim
+    parameters = d * d + d + 1
+    most = min(budget, NUMBERS // (TOKENS * d))
+    rng = np.random.default_rng([seed, d])
+    signs = oracle.answers == "sign"
+    X, y, theta = np.empty((0, TOKENS, d)), np.empty(0), None
+    while len(y) < most and most >= LEAST * parameters:
+        count = min(most, GROWTH * len(y) or FIRST_EQUATIONS * parameters)
+        fresh = rng.standard_normal((count - len(y), TOKENS, d))
+        sizes = longest * SHORTEST ** rng.uniform(0, 1, (len(fresh), 1, 1))
+        fresh *= sizes / np.linalg.norm(fresh, axis=-1, keepdims=True)
+        answers = np.asarray(oracle(fresh), dtype=np.float64)
+        X, y = np.concatenate([X, fresh]), np.concatenate([y, 2 * (answers > 0) - 1.0 if signs else answers])
+        if theta is None:
+            theta = first_guess(X, y)
+        lengths = np.linalg.norm(X[:, 0], axis=-1)
+        for stage, enough in STAGES.items():
+            some = lengths <= stage * longest
+            theta = fitted(theta, X[some], y[some], signs, enough)
+        yield Fit(Attention(theta[: d * d].reshape(d, d), theta[d * d : -1], bias=theta[-1]), count)
+
+
+def first_guess(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """W = 0, where every token counts the same, and the v and bias that fit best then."""
+    means = np.column_stack([X.mean(axis=1), np.ones(len(X))])
+    return np.concatenate([np.zeros(X.shape[2] ** 2), np.linalg.lstsq(means, y, rcond=None)[0]])
+
+
+def fitted(theta: np.ndarray, X: np.ndarray, y: np.ndarray, signs: bool, enough: float) -> np.ndarray:
+    """Gauss-Newton in a trust region, its linear steps by LSMR: the Jacobian is never written down."""
+    d = X.shape[2]
+    Q, spread = X[:, -1], float(np.std(y)) or 1.0
+
+    def parts(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        W, v = theta[: d * d].reshape(d, d), theta[d * d : -1]
+        weights = softmax(np.einsum("bnd,bd->bn", X, Q @ W.T), axis=1)
+        mean = np.einsum("bn,bnd->bd", weights, X)
+        values = X @ v
+        slopes = weights * (values - (mean @ v)[:, None])
+        answers, slope = mean @ v + theta[-1], np.einsum("bn,bnd->bd", slopes, X)
+        if not signs:
+            return answers, np.ones_like(answers), mean, slope
+        return np.tanh(answers), 1 - np.tanh(answers) ** 2, mean, slope
+
+    def misfit(theta: np.ndarray) -> np.ndarray:
+        return (parts(theta)[0] - y) / spread
+
+    def jacobian(theta: np.ndarray) -> LinearOperator:
+        _, steep, mean, slope = parts(theta)
+
+        def forth(step: np.ndarray) -> np.ndarray:
+            step = step.ravel()
+            of_W = np.sum(slope * (Q @ step[: d * d].reshape(d, d).T), axis=1)
+            return steep * (of_W + mean @ step[d * d : -1] + step[-1]) / spread
+
+        def back(r: np.ndarray) -> np.ndarray:
+            r = steep * r.ravel() / spread
+            return np.concatenate([((slope * r[:, None]).T @ Q).ravel(), mean.T @ r, [r.sum()]])
+
+        return LinearOperator((len(y), len(theta)), matvec=forth, rmatvec=back, dtype=np.float64)  # type: ignore
+
+    linear = {"tr_solver": "lsmr", "tr_options": {"maxiter": INNER}}
+    how: dict[str, Any] = {"jac": jacobian, "ftol": enough, **linear}
+    return least_squares(misfit, theta, **how, max_nfev=STEPS).x

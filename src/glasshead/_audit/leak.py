@@ -1,0 +1,105 @@
+"""What every endpoint that answers with many numbers gives away without a single chosen vector: the width inside it.
+
+Logits are a linear map of a hidden state, so answers to any sequences whatever lie in a space as wide as that state
+(Carlini et al. 2024, Finlayson et al. 2024): somewhat more answers than its width show the width, and the space itself,
+which is the output projection up to a linear map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import defences
+
+FIRST = 32  # answers to begin with; then twice as many, until they span less than they could
+SPARE = 8  # answers more than the width, at least: a gap at the very end may be chance
+GAP = 8.0  # between neighbouring singular values: those of a random matrix with so many rows to spare are closer
+SHOWN = 512  # singular values that are kept for the report
+TOKENS = 3  # of the sequences that are asked
+
+
+@dataclass(frozen=True)
+class Width:
+    """What the rank of the answers says, behind one way to answer; `width` is None where it does not show."""
+
+    answers: str
+    width: int | None
+    singular: tuple[float, ...]
+
+    @property
+    def words(self) -> str:
+        if self.width is None:
+            return f"{self.answers}: no gap in the singular values, so the width does not show"
+        return f"{self.answers}: all answers lie in {self.width} dimensions, the width of what is inside"
+
+
+@dataclass(frozen=True)
+class Leak:
+    """The widths seen, and the space of the answers as they are: `space (outputs, width)` has orthonormal columns."""
+
+    outputs: int
+    queries: int
+    rows: tuple[Width, ...]
+    space: np.ndarray | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [
+            {"answers": row.answers, "width": row.width, "singular": list(row.singular), "words": row.words}
+            for row in self.rows
+        ]
+        return {"outputs": self.outputs, "queries": self.queries, "rows": rows}
+
+
+def find_leak(box: Callable[[np.ndarray], Any], dim: int, size: float, seed: int = 0) -> Leak | None:
+    """Ask ordinary sequences, tokens `size` long, until their answers span less than they could, or everything.
+
+    None where answers are single numbers. The answers are defended after they are given, so that all settings together
+    cost what one does.
+    """
+    rng = np.random.default_rng([seed, dim, TOKENS])
+    answers = np.empty((0, 0))
+    count = FIRST
+    while True:
+        X = rng.standard_normal((count - len(answers), TOKENS, dim))
+        got = np.asarray(box(size * X / np.linalg.norm(X, axis=-1, keepdims=True)), dtype=np.float64)
+        if got.ndim == 1 or got.shape[1] == 1:
+            return None
+        answers = got if not len(answers) else np.concatenate([answers, got])
+        outputs = answers.shape[1]
+        if width_of(answers)[0] is not None or count >= outputs + 2 * SPARE:
+            break
+        count = min(2 * count, outputs + 2 * SPARE)
+    spread = float(np.std(answers)) or 1.0
+    ways = {
+        "as they are": lambda f: f,
+        "rounded to 4 decimals": partial(defences.rounded, decimals=4),
+        "rounded to 2 decimals": partial(defences.rounded, decimals=2),
+        "rounded to 1 decimal": partial(defences.rounded, decimals=1),
+        "in float16": defences.half,
+        "in bfloat16": defences.bfloat16,
+        "with noise of 0.01 of their spread": partial(defences.noisy, tolerance=0.01 * spread),
+        "with noise of 0.1 of their spread": partial(defences.noisy, tolerance=0.1 * spread),
+    }
+    rows = []
+    for name, wrap in ways.items():
+        width, singular = width_of(np.asarray(wrap(lambda X: answers)(np.arange(len(answers))[:, None, None])))
+        rows.append(Width(name, width, tuple(singular[:SHOWN].tolist())))
+    width = rows[0].width
+    space = None if width is None else np.linalg.svd(answers, full_matrices=False)[2][:width].T
+    return Leak(answers.shape[1], len(answers), tuple(rows), space)
+
+
+def width_of(answers: np.ndarray) -> tuple[int | None, np.ndarray]:
+    """How many dimensions the answers span, by the widest gap of their singular values, and these."""
+    singular = np.linalg.svd(answers, compute_uv=False)
+    most = min(answers.shape) - SPARE  # a gap further on may be chance
+    floor = singular[0] * np.finfo(np.float64).eps
+    ratios = singular[: max(0, most)] / np.maximum(singular[1 : max(0, most) + 1], floor)
+    if not len(ratios) or not np.isfinite(ratios).all() or ratios.max() < GAP:
+        return None, singular
+    return int(ratios.argmax()) + 1, singular
