@@ -65,7 +65,7 @@ kills: $(VENV)/.test  ## kill a run over HTTP 50 times, and its server 50 times;
 mutation: $(VENV)/.test  ## would the tests notice: a sample of small faults in meters, schemes and checks
 	$(BIN)/python -m tests.mutation
 
-interop: $(VENV)/.test  ## heads behind MLServer and KServe, vLLM, and clients of others for glasshead serve: environments in .interop (INTEROP=..)
+interop: $(VENV)/.test  ## heads behind MLServer and KServe, vLLM, clients of others for glasshead serve, executors: environments in .interop (INTEROP=..)
 	$(BIN)/python -m tests.interop --folder $(or $(INTEROP),.interop)
 
 .fuzz/bin/schemathesis: | $(BIN)/python
