@@ -14,7 +14,6 @@ from . import (
     interop_page,
     multi_head_page,
     noise_page,
-    report_page,
     serving_page,
     transformer_page,
     tree,
@@ -39,7 +38,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "your-model.md": your_model_page.page,
     "interop.md": interop_page.page,
     "serving.md": serving_page.page,
-    "report.md": report_page.page,
     "how-it-is-built.md": tree.page,
 }
 

@@ -35,7 +35,6 @@ from . import (
     overhead,
     relu,
     replicas,
-    report,
     signs,
     together,
     transformer,
@@ -70,7 +69,6 @@ BENCHES = {
     "decoder": decoder,
     "constants": constants,
     "watch": watch,
-    "report": report,
 }
 
 
