@@ -33,6 +33,18 @@ Answers are compared with the model's own. FP32 is the format of questions; answ
 
 perf_analyzer compares every answer in binary itself; in JSON it rounds numbers, and its answers are only counted. It
 asks for `/v2/models/NAME/config`, an extension of Triton's that is served for it. Requests that are compressed get 415.
+Behind a bearer token, the environment's GLASSHEAD_TOKEN of the server, each client sends it in a header of its own and
+gets {strangers} without.
+
+## Executors
+
+`gh.from_executor` on the workers of executors of others: a head with d = 8, cut into parts of at most 16 sequences.
+
+{executors}
+
+Dask's executor does not say how many workers it has: give `replicas=`. mpi4py was run as
+`mpiexec -n 4 python -m mpi4py.futures script.py`, where the workers are there from the start; started by
+`MPIPoolExecutor(3)` alone, which has MPI start them, MPICH of PyPI aborted here before a function was called.
 """
 
 
@@ -74,15 +86,28 @@ def said(group: list[dict[str, Any]]) -> str:
     return f"{whole}, the same bit for bit" if worst == 0 else f"{whole}, off by {power(worst)}"
 
 
+def executors(rows: list[dict[str, Any]]) -> str:
+    """A line for each executor."""
+    body = []
+    for row in rows:
+        same = "as on one process, bit for bit" if row["same"] else row["refusal"] or "not as on one process"
+        travels = "yes" if row["a lambda"] == "answered" else "no, which is said"
+        body.append([row["executor"], row["packages"].replace("==", " "), same, row["queries"], travels])
+    return markdown(["executor", "packages", "recovered", "queries", "takes a lambda as box"], body)
+
+
 def page() -> str:
     record = load("interop")
     v2 = [row for row in record["rows"] if row["protocol"].startswith("Open")]
     others = [row for row in record["rows"] if not row["protocol"].startswith("Open")]
+    guarded = [did for did in record["clients"]["did"].values() if "without a token" in did]
     return wrapped(
         TEXT.format(
             servers=servers(record),
             v2=table(v2, protocol=True),
             completions=table(others, protocol=False),
             clients=clients(record["clients"]["rows"]),
+            strangers=" and ".join(sorted({str(did["without a token"][0]) for did in guarded})),
+            executors=executors(record["executors"]),
         )
     )

@@ -5,8 +5,8 @@ what came of it to bench/results/interop.json:
     python -m tests.interop --folder .interop --only KServe    # the rows of the others stay as they are
     python -m tests.interop --folder .interop --only clients
 
-Exit status 1 where a served head was not recovered, where answers of a language model are not the model's own, or where
-those that a client got from `glasshead serve` are not.
+Exit status 1 where a served head was not recovered, where answers of a language model are not the model's own, where
+those that a client got from `glasshead serve` are not, or where a recovery on an executor is not that of one process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from bench.run import RESULTS, machine
 
-from . import clients, inference, language
+from . import clients, executors, inference, language
 from .servers import kserve, mlserver
 
 RECORD = RESULTS / "interop.json"
@@ -32,7 +32,7 @@ SERVERS = {
     "KServe": lambda folder: inference.rows(folder, "KServe", kserve),
     language.SERVER: language.rows,
 }
-CLIENTS = "clients"  # the key of their rows in the record
+CLIENTS, EXECUTORS = "clients", "executors"  # the keys of their rows in the record
 
 
 def broken(rows: list[dict[str, Any]]) -> list[str]:
@@ -48,7 +48,9 @@ def broken(rows: list[dict[str, Any]]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.interop", description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(".interop"), help="of environments, models and logs")
-    parser.add_argument("--only", choices=[*SERVERS, CLIENTS], help="this one; the rows of the others stay as they are")
+    parser.add_argument(
+        "--only", choices=[*SERVERS, CLIENTS, EXECUTORS], help="this one; the rows of the others stay as they are"
+    )
     options = parser.parse_args()
     folder, start = options.folder.resolve(), time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,9 +62,11 @@ def main() -> int:
             record["servers"][name] = does
     if options.only in (None, CLIENTS):
         record[CLIENTS] = clients.rows(folder)
+    if options.only in (None, EXECUTORS):
+        record[EXECUTORS] = executors.rows(folder)
     record = {"machine": machine(), "seconds": round(time.perf_counter() - start), **record}
     RECORD.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
-    missed = broken(record["rows"]) + clients.broken(record[CLIENTS]["rows"])
+    missed = broken(record["rows"]) + clients.broken(record[CLIENTS]["rows"]) + executors.broken(record[EXECUTORS])
     print("\n".join(missed) or f"all as asked: {RECORD}")
     return 1 if missed else 0
 

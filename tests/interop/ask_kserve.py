@@ -19,11 +19,12 @@ FORMATS = {"FP64": np.float64, "FP32": np.float32}
 
 
 async def infer(client: Any, asked: dict, X: np.ndarray, datatype: str, binary: bool, model: str | None = None) -> Any:
+    headers = dict(asked["headers"])  # the client adds to them
     given = InferInput(asked["input"], list(X.shape), datatype)
     given.set_data_from_numpy(X.astype(FORMATS[datatype]), binary_data=binary)
     parameters = {"binary_data_output": True} if binary else None
     request = InferRequest(asked["model"], [given], request_id="17", parameters=parameters)
-    return await client.infer(asked["url"], request, model or asked["model"])
+    return await client.infer(asked["url"], request, model or asked["model"], headers=headers)
 
 
 async def refused(client: Any, asked: dict, X: np.ndarray, model: str | None = None) -> list:
@@ -35,7 +36,7 @@ async def refused(client: Any, asked: dict, X: np.ndarray, model: str | None = N
 
 
 async def main(asked: dict) -> dict[str, Any]:
-    X, model, url = np.array(asked["sequences"]), asked["model"], asked["url"]
+    X, model, url, headers = np.array(asked["sequences"]), asked["model"], asked["url"], asked["headers"]
     answers, echoed = {}, []
     async with InferenceRESTClient(RESTConfig(protocol="v2")) as client:
         for datatype in FORMATS:
@@ -46,11 +47,12 @@ async def main(asked: dict) -> dict[str, Any]:
                 answers[words] = {"shape": list(found.shape), "data": found.ravel().tolist()}
                 echoed.append(reply.id == "17")
         did = {
-            "live": await client.is_server_live(url),
-            "ready": await client.is_server_ready(url),
-            "model is ready": await client.is_model_ready(url, model),
-            "another model is ready": await client.is_model_ready(url, "nobody"),
+            "live": await client.is_server_live(url, headers),
+            "ready": await client.is_server_ready(url, headers),
+            "model is ready": await client.is_model_ready(url, model, headers),
+            "another model is ready": await client.is_model_ready(url, "nobody", headers),
             "id is echoed": all(echoed),
+            "without a token": await refused(client, asked | {"headers": {}}, X),
             "an unknown model": await refused(client, asked, X, "nobody"),
             "vectors of half the length": await refused(client, asked, X[:, :, ::2]),
         }

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 from open_inference.openapi.client import InferenceRequest, OpenInferenceClient
 from open_inference.openapi.core.api_error import ApiError
 
@@ -30,7 +31,13 @@ def refused(call: Callable[[], Any]) -> list:
 
 
 def main(asked: dict) -> dict[str, Any]:
-    client, model = OpenInferenceClient(base_url=asked["url"]), asked["model"]
+    model = asked["model"]
+    with httpx.Client(headers=asked["headers"]) as known, httpx.Client() as unknown:
+        client, stranger = (OpenInferenceClient(base_url=asked["url"], httpx_client=one) for one in (known, unknown))
+        return said(asked, model, client, stranger)
+
+
+def said(asked: dict, model: str, client: OpenInferenceClient, stranger: OpenInferenceClient) -> dict[str, Any]:
     answers, echoed = {}, []
     for datatype in ("FP64", "FP32"):
         reply = client.model_infer(model, request=request(asked, datatype))
@@ -53,6 +60,7 @@ def main(asked: dict) -> dict[str, Any]:
         == client.read_model_metadata(model).dict(),
         "answers of a version are the same": versioned.data.dict()["__root__"] == answers["FP64, JSON"]["data"],
         "id is echoed": all(echoed),
+        "without a token": refused(lambda: stranger.model_infer(model, request=same)),
         "an unknown model": refused(lambda: client.model_infer("nobody", request=same)),
         "vectors of half the length": refused(lambda: client.model_infer(model, request=request(asked, "FP64", half))),
     }

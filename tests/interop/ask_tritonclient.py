@@ -16,6 +16,7 @@ FORMATS = {"FP64": np.float64, "FP32": np.float32}
 
 
 def infer(client: Any, asked: dict, X: np.ndarray, datatype: str, binary: bool, model: str | None = None, **more):
+    more = {"headers": dict(asked["headers"]), **more}  # the client adds to them
     given = triton.InferInput(asked["input"], list(X.shape), datatype)
     given.set_data_from_numpy(X.astype(FORMATS[datatype]), binary_data=binary)
     wanted = [triton.InferRequestedOutput(asked["output"], binary_data=binary)]
@@ -31,7 +32,7 @@ def refused(client: Any, asked: dict, X: np.ndarray, **more: Any) -> list:
 
 
 def main(asked: dict) -> dict[str, Any]:
-    X, model = np.array(asked["sequences"]), asked["model"]
+    X, model, headers = np.array(asked["sequences"]), asked["model"], asked["headers"]
     with triton.InferenceServerClient(asked["url"].removeprefix("http://")) as client:
         answers = {}
         for datatype in FORMATS:
@@ -42,14 +43,15 @@ def main(asked: dict) -> dict[str, Any]:
                 answers[words] = {"shape": list(found.shape), "data": found.ravel().tolist()}
         versioned = infer(client, asked, X, "FP64", True, model_version="1").get_response()
         did = {
-            "live": client.is_server_live(),
-            "ready": client.is_server_ready(),
-            "model is ready": client.is_model_ready(model),
-            "another model is ready": client.is_model_ready("nobody"),
-            "server": client.get_server_metadata(),
-            "model": client.get_model_metadata(model),
-            "configuration": client.get_model_config(model),
+            "live": client.is_server_live(headers),
+            "ready": client.is_server_ready(headers),
+            "model is ready": client.is_model_ready(model, headers=headers),
+            "another model is ready": client.is_model_ready("nobody", headers=headers),
+            "server": client.get_server_metadata(headers),
+            "model": client.get_model_metadata(model, headers=headers),
+            "configuration": client.get_model_config(model, headers=headers),
             "id is echoed": versioned.get("id") == "17",
+            "without a token": refused(client, asked, X, headers={}),
             "an unknown model": refused(client, asked, X, model="nobody"),
             "vectors of half the length": refused(client, asked, X[:, :, ::2]),
             "a compressed request": refused(client, asked, X, request_compression_algorithm="gzip"),

@@ -19,6 +19,7 @@ from .environments import CLIENTS, PACKAGES, environment
 from .servers import HERE, free_ports, running, say
 
 DIM, OUTPUTS = 64, 3
+TOKEN = "a-t0ken-of-clients"  # of the server of one of the boxes, in its environment
 SEQUENCES, TOKENS = 8, 3
 PATIENCE = 120  # seconds for all that a client asks
 FORMATS = {"FP64": np.float64, "FP32": np.float32}
@@ -44,6 +45,7 @@ def boxes() -> dict[str, tuple[str, gh.Attention, tuple[str, ...]]]:
     return {
         "head": (f"a head, d = {DIM}", head, ()),
         "several": (f"a head with {OUTPUTS} outputs, d = {DIM}", gh.Attention(head.W, v), ()),
+        "guarded": (f"a head behind a bearer token, d = {DIM}", head, ()),
         "signs": (f"signs of a head, d = {DIM}", head, ("--answers", "sign")),
     }
 
@@ -57,8 +59,12 @@ def served(folder: Path, name: str) -> Generator[str]:
     url, source = f"http://127.0.0.1:{port}", str(Path(gh.__file__).parents[1])
     command = [sys.executable, "-m", "glasshead", "serve", file, "--port", port, *options]
     log = folder / f"serve-{name}.log"
-    with running(command, f"{url}/v2/health/ready", log, folder, PYTHONPATH=source, GLASSHEAD_TOKEN=""):
+    with running(command, f"{url}/v2/health/ready", log, folder, PYTHONPATH=source, GLASSHEAD_TOKEN=token_of(name)):
         yield url
+
+
+def token_of(name: str) -> str:
+    return TOKEN if name == "guarded" else ""
 
 
 def rows(folder: Path) -> dict[str, Any]:
@@ -70,6 +76,8 @@ def rows(folder: Path) -> dict[str, Any]:
                 more, says = asked(folder, url, client, name)
                 found += more
                 did.setdefault(client, says)
+                if name == "guarded" and says:
+                    did[client]["without a token"] = says["without a token"]
             if name == "head":
                 more, did[load_generator.CLIENT] = load_generator.rows(folder, url, name, words, head)
                 found += more
@@ -81,7 +89,8 @@ def asked(folder: Path, url: str, client: str, name: str) -> tuple[list[dict[str
     where, script = SCRIPTS[client]
     words, X = boxes()[name][0], np.random.default_rng(4).standard_normal((SEQUENCES, TOKENS, DIM))
     file = folder / "asked.json"
-    file.write_text(json.dumps({"url": url, "model": name, **tensors(), "sequences": X.tolist()}))
+    headers = {"Authorization": f"Bearer {token_of(name)}"} if token_of(name) else {}
+    file.write_text(json.dumps({"url": url, "model": name, **tensors(), "sequences": X.tolist(), "headers": headers}))
     common = {"client": client, "version": version_of(where), "box": words}
     try:
         command = [environment(where, folder), HERE / script, file]

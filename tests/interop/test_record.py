@@ -10,14 +10,15 @@ import pytest
 
 import glasshead as gh
 
-from . import clients, load_generator
+from . import clients, executors, load_generator
 from .__main__ import CLIENTS, RECORD, SERVERS, broken
-from .environments import PACKAGES
+from .environments import EXECUTORS, PACKAGES
 from .head import Head
 from .inference import MOST, heads
 
 RECORDED = json.loads(RECORD.read_text())
 ROWS, ASKED, DID = RECORDED["rows"], RECORDED[CLIENTS]["rows"], RECORDED[CLIENTS]["did"]
+ON = RECORDED["executors"]
 
 
 def test_every_server_was_asked_in_the_version_that_is_named():
@@ -66,9 +67,18 @@ def test_clients_got_the_answers_of_the_model():
 
 @pytest.mark.parametrize("client", clients.SCRIPTS)
 def test_clients_are_told_what_is_wrong(client):
-    for what, status in (("an unknown model", 404), ("vectors of half the length", 400)):
+    for what, status in (("an unknown model", 404), ("vectors of half the length", 400), ("without a token", 401)):
         got, words = DID[client][what]
         assert (got, "expected" in str(words)) == (status, True)
+
+
+def test_recoveries_on_executors_are_those_of_one_process():
+    assert {row["executor"]: row["packages"] for row in ON} == EXECUTORS
+    assert executors.broken(ON) == []
+    for row in ON:
+        assert (row["found"], row["queries"]) == ("attention", row["alone"])
+        assert "the box raised KeyError: 'no such table'" in row["a box that raises"]
+        assert len(executors.broken([row | {"same": False}, row | {"refusal": "not run"}])) == 2
 
 
 def test_what_a_client_was_not_given_is_broken():

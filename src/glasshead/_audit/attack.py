@@ -40,7 +40,8 @@ class Attack:
     budget: int
     seed: int
 
-    def run(self, box: Oracle, setting: Setting, journals: Path | None = None) -> Finding:
+    def run(self, box: Oracle, setting: Setting, journals: Path | None = None) -> tuple[Finding, Any | None]:
+        """What the setting gave away, and the copy, if it answers without the box."""
         begun, signs = time.monotonic(), setting.answers == "sign"
         judge = Judge(self.truth, self.honest)
         most = self.budget if setting.budget is None else min(self.budget, setting.budget)
@@ -49,7 +50,7 @@ class Attack:
         fits = [] if best.error < self.threshold else self.fitted(box, setting, judge, most)
         best = min([best, *fits], key=self.worth)
         asked = read[-1].queries + (fits[-1].queries if fits else 0)
-        return Finding(
+        finding = Finding(
             name=setting.name,
             group=setting.group,
             defence=setting.defence,
@@ -70,6 +71,7 @@ class Attack:
             reason=best.reason if best.returned or not errors else str(errors[0]),
             seconds=round(time.monotonic() - begun, 3),
         )
+        return finding, best.model if best.function_error is not None else None
 
     def worth(self, copy: Copy) -> tuple[bool, float, float]:
         """To the attacker, the least first: of copies that are good enough the one that took the fewest queries, else

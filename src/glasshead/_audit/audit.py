@@ -201,21 +201,20 @@ def run_all(
     """A finding for each setting: those in the folder as they are, the others tried, here or by the executor."""
     found: list[Finding | None] = [None if kept is None else kept.finding(k, each) for k, each in enumerate(settings)]
 
-    def finished(k: int, finding: Finding) -> None:
-        found[k] = finding
-        if kept is not None:
-            kept.keep(k, finding)
-        if progress is not None:
-            progress(sum(each is not None for each in found), len(found), finding.name)
-
     missing = [k for k, each in enumerate(found) if each is None]
     tries = [(k, opening, attack, settings[k], journals(kept, k, settings[k], attack)) for k in missing]
-    for (k, *_), finding in as_finished(run_one, tries, executor):
-        finished(k, finding)
+    for (k, *_), (finding, copy) in as_finished(run_one, tries, executor):
+        found[k] = finding
+        if kept is not None:
+            kept.keep(k, finding, copy)
+        if progress is not None:
+            progress(sum(each is not None for each in found), len(found), finding.name)
     return [each for each in found if each is not None]
 
 
-def run_one(k: int, opening: Opening, attack: Attack, setting: Setting, journals: Path | None) -> Finding:
+def run_one(
+    k: int, opening: Opening, attack: Attack, setting: Setting, journals: Path | None
+) -> tuple[Finding, Any | None]:
     return attack.run(opening.make()[0], setting, journals)
 
 

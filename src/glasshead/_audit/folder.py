@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._models import written_whole
+from .._models import save, written_whole
 from .copies import Finding
 from .honest import Honest
 from .settings import Setting
@@ -20,7 +20,8 @@ SAME = 1e-6  # relative: how far answers of the same box may differ from one day
 
 
 class AuditFolder:
-    """`begun.json` says what is audited and how, `settings/` has the findings, `audit.json` the whole in the end."""
+    """`begun.json` says what is audited and how, `settings/` has the findings, each with the attacker's copy beside it
+    where there is one, `audit.json` the whole in the end."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -50,15 +51,18 @@ class AuditFolder:
         if answers.shape != honest.answers.shape or not np.allclose(answers, honest.answers, rtol=0, atol=near):
             raise ValueError(f"{self.path} holds the audit of another target, or of one that has changed since")
 
+    def stem(self, k: int, name: str) -> str:
+        return f"{TRIED}/{k:02d}-{plain(name)}"
+
     def place(self, k: int, name: str) -> Path:
         """A folder for the answers of one setting."""
-        folder = self.path / TRIED / f"{k:02d}-{plain(name)}"
+        folder = self.path / self.stem(k, name)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def finding(self, k: int, setting: Setting) -> Finding | None:
         """What is known of a setting, if it was finished."""
-        path = self.path / TRIED / f"{k:02d}-{plain(setting.name)}.json"
+        path = self.path / f"{self.stem(k, setting.name)}.json"
         if not path.is_file():
             return None
         content = self.read(path)
@@ -67,8 +71,11 @@ class AuditFolder:
         content["mitigations"] = tuple(content["mitigations"])
         return Finding(**content)
 
-    def keep(self, k: int, finding: Finding) -> None:
-        self.write(f"{TRIED}/{k:02d}-{plain(finding.name)}.json", asdict(finding))
+    def keep(self, k: int, finding: Finding, copy: Any | None) -> None:
+        """The copy first: where there is a finding, nothing is missing."""
+        if copy is not None:
+            save(copy, self.path / f"{self.stem(k, finding.name)}.safetensors")
+        self.write(f"{self.stem(k, finding.name)}.json", asdict(finding))
 
     def write(self, name: str, content: dict[str, Any]) -> Path:
         self.path.mkdir(parents=True, exist_ok=True)

@@ -92,8 +92,8 @@ def clip(radius: float) -> Callable[[Any], Any]:
 
 
 def grid(honest: Honest, answers: str, parameters: int) -> list[Setting]:
-    """The settings for a box with such answers. Long tokens undo rounding and noise, so both are tried alone, and, where
-    the name ends in `+ clipped`, with tokens scaled back to the longest honest one. Noise is over the spread of honest
+    """The settings for a box with such answers. Long tokens undo rounding and noise, so both are tried alone and, where
+    a name ends in `+ clipped`, with tokens scaled back to the longest honest one. Noise is over the spread of honest
     answers."""
     wraps = [Setting("as it is", NONE, answers=answers)]
     radii = {f"tokens clipped at {times:g} x honest": clip(times * honest.longest) for times in RADII}

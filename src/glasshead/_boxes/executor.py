@@ -6,6 +6,7 @@ import os
 import pickle
 from collections import deque
 from concurrent.futures import Executor, Future
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,12 @@ def from_executor(
 
     Any executor of the standard protocol will do: threads and processes of `concurrent.futures`, `mpi4py.futures`,
     `get_executor()` of a Dask client. `f` takes a `(B, N, d)` array and returns `B` numbers, or `(B, k)`. A batch is
-    cut into one part for each of `replicas`, by default as many as the executor has workers, or into more where a part
-    would be longer than `batch`; the answers come back in order, so a box that answers a sequence alike in every batch
-    is recovered as on one process, bit for bit. `f` travels to other processes with every part: let a function of a
-    module load what is large, once. The executor stays the caller's, to be shut down when the oracle is not used any
-    more. `promise` are the keywords of `gh.ValueOracle` or, with `answers="sign"`, of `gh.SignOracle`.
+    cut into one part for each of `replicas`, by default as many as the executor says it has workers (Dask's does not
+    say: then as many as there are processors here), or into more where a part would be longer than `batch`; the answers
+    come back in order, so a box that answers a sequence alike in every batch is recovered as on one process, bit for
+    bit. `f` travels to other processes with every part: let a function of a module load what is large, once. The
+    executor stays the caller's, to be shut down when the oracle is not used any more.
+    `promise` are the keywords of `gh.ValueOracle` or, with `answers="sign"`, of `gh.SignOracle`.
     """
     if not callable(getattr(executor, "submit", None)):
         got = type(executor).__name__
@@ -73,6 +75,7 @@ class Submitted:
     def __init__(self, executor: Executor, f: Answering, replicas: int, batch: int):
         self._executor, self._f = executor, f
         self._replicas, self._batch = replicas, batch
+        self._numbers = count()
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         parts = cut(X, self._replicas, self._batch)
@@ -82,7 +85,7 @@ class Submitted:
             for part in parts:
                 if len(waiting) == AT_ONCE * self._replicas:
                     found.append(self._taken(waiting.popleft()))
-                waiting.append(self._submitted(answers_of, self._f, part))
+                waiting.append(self._submitted(answers_to, self._f, part, next(self._numbers)))
             while waiting:
                 found.append(self._taken(waiting.popleft()))
         finally:
@@ -118,6 +121,12 @@ class Submitted:
         if isinstance(answer, Raised):
             raise answer.error
         return answer
+
+
+def answers_to(f: Answering, X: np.ndarray, number: int) -> np.ndarray | Raised:
+    """What `f` answers to a part. The number makes it a call that there was not before: Dask has the result of an
+    earlier one stand for the same call again, where a box may answer otherwise the second time."""
+    return answers_of(f, X)
 
 
 def refused_by_pickle(f: Any) -> str | None:

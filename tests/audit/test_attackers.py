@@ -1,0 +1,124 @@
+"""The two attackers: who fits gets through where reading refuses, and both leave the box's promise and budget alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import glasshead as gh
+from glasshead._audit.fit import fit_head
+from glasshead._audit.honest import Honest, answered, usual_sequences
+
+HEAD = gh.Attention.random(6, rank=3, seed=5)
+
+
+def honest() -> Honest:
+    X = usual_sequences(HEAD.dim, np.inf, seed=0)
+    return Honest(X, answered(HEAD, X))
+
+
+@pytest.mark.parametrize("coarse", [gh.defences.bfloat16, gh.defences.half, lambda f: gh.defences.rounded(f, 1)])
+def test_a_fit_copies_a_head_behind_coarse_answers(coarse):
+    users = honest()
+    box = coarse(gh.defences.clipped(HEAD, users.longest))
+    (*fits,) = fit_head(gh.ValueOracle(box), users.longest, 20_000, seed=0)
+    assert [fit.queries for fit in fits] == [86, 344, 1376, 5504, 20_000]
+    assert users.misfit(answered(fits[-1].model, users.X)) < 0.01
+
+
+def test_a_fit_copies_a_head_from_signs_that_are_sometimes_wrong():
+    users = honest()
+    box = gh.SignOracle(gh.defences.flipped(gh.defences.clipped(HEAD, users.longest), 0.05), HEAD.dim)
+    (*_, last) = fit_head(box, users.longest, 20_000, seed=0)
+    assert users.misfit(answered(last.model, users.X), up_to_factor=True) < 0.1
+
+
+def test_a_fit_asks_no_more_than_the_budget_and_no_longer_tokens():
+    longest = []
+
+    def box(X: np.ndarray) -> np.ndarray:
+        longest.append(float(np.linalg.norm(X, axis=-1).max()))
+        return HEAD(X)
+
+    oracle = gh.ValueOracle(box, HEAD.dim)
+    (*fits,) = fit_head(oracle, 2.5, 300, seed=0)
+    assert oracle.queries == fits[-1].queries == 300
+    assert max(longest) <= 2.5 * (1 + 1e-12)
+    assert not list(fit_head(gh.ValueOracle(HEAD), 2.5, 60, seed=0))
+
+
+def test_without_the_fit_the_audit_would_recommend_a_defence_that_does_not_hold():
+    users = honest()
+    box = gh.defences.bfloat16(gh.defences.clipped(HEAD, users.longest))
+    promised = gh.ValueOracle(box, tolerance=box.tolerance, rtol=box.rtol, max_norm=box.max_norm)
+    with pytest.raises(gh.AccuracyUnreachable):
+        gh.recover(promised)
+
+    own = {"coarse": lambda f: gh.defences.bfloat16(gh.defences.clipped(f, users.longest))}
+    found = gh.audit(HEAD, defences=own, threshold=0.002, budget=30_000).findings[1]
+    assert found.attack == "fitting"
+    assert not found.returned
+    assert found.function_error < 0.002
+
+
+def test_what_was_promised_of_an_oracle_is_kept():
+    seen = []
+
+    def box(X: np.ndarray) -> np.ndarray:
+        seen.append(float(np.linalg.norm(X, axis=-1).max()))
+        return HEAD(X)
+
+    oracle = gh.ValueOracle(box, HEAD.dim, max_norm=4.0, tolerance=1e-12)
+    found = gh.audit(oracle, defences={"two decimals": lambda f: gh.defences.rounded(f, 2)}, budget=3000)
+    assert max(seen) <= 4.0
+    assert found.findings[0].returned
+    assert found.findings[0].error_W is None
+    assert found.findings[0].function_error < 1e-6
+    assert found.queries == oracle.queries
+    assert found.verdict("as it is").startswith("recovered to ")
+
+
+def test_a_box_of_signs():
+    found = gh.audit(gh.SignOracle(gh.Attention.random(3, seed=2)), budget=30_000)
+    by_name = {finding.name: found.row(finding) for finding in found.findings}
+    assert by_name["as it is"]["outcome"] == "direction"
+    assert not any("decimal" in name for name in by_name)
+    assert len(by_name) == 8
+
+
+def test_a_box_that_fails_says_so():
+    def box(X: np.ndarray) -> np.ndarray:
+        raise RuntimeError("out of order")
+
+    with pytest.raises(gh.OracleError, match="out of order"):
+        gh.audit(gh.ValueOracle(box, 4))
+
+
+def test_a_box_of_another_kind_is_not_called_copied():
+    def box(X: np.ndarray) -> np.ndarray:
+        return np.sin(3 * X[:, -1, 0]) * np.abs(X).max(axis=(1, 2))
+
+    found = gh.audit(gh.ValueOracle(box, 4), defences={}, budget=4000)
+    assert found.row(found.findings[0])["outcome"] in ("refused", "budget")
+    assert "As it is, the box was not copied" in found.recommendation
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"threshold": 0}, ValueError, "threshold"),
+        ({"budget": 0}, ValueError, "budget"),
+        ({"honest": np.zeros((3, 2, 5))}, ValueError, "honest"),
+        ({"honest": [np.ones((2, 6))]}, ValueError, "two sequences"),
+    ],
+)
+def test_bad_arguments(arguments, error, match):
+    with pytest.raises(error, match=match):
+        gh.audit(HEAD, **arguments)
+
+
+def test_sequences_of_the_owner_decide_what_is_honest():
+    rng = np.random.default_rng(0)
+    own = [0.1 * rng.standard_normal((n, HEAD.dim)) for n in (2, 5, 2, 9)]
+    found = gh.audit(HEAD, defences={}, honest=own, budget=2000)
+    assert found.queries == 4 + found.findings[0].asked
