@@ -165,7 +165,7 @@ def test_points_can_be_read_by_pointer_and_keys(pages, browse):
 def test_the_table_sorts_and_filters(pages, browse):
     page = browse(pages["audit"]).page
     names = page.locator(".settings tbody .name")
-    queries = page.locator(".settings tbody tr td:nth-child(4)")
+    queries = page.locator(".settings tbody tr td:nth-child(3)")
     assert names.all_text_contents() == [row["name"] for row in samples.settings()]
     header = page.get_by_role("columnheader", name="Queries")
     header.get_by_role("button").click()
@@ -185,7 +185,7 @@ def test_the_table_sorts_and_filters(pages, browse):
 def test_unknown_numbers_sort_last(pages, browse):
     page = browse(pages["audit"], PHONE).page
     page.get_by_label("Sort by").select_option("error_W")  # what a phone has in place of headers
-    errors = page.locator(".settings tbody tr td:nth-child(5)").all_text_contents()
+    errors = page.locator(".settings tbody tr td:nth-child(4)").all_text_contents()
     known = [text for text in errors if text != "\u2014"]
     assert errors[: len(known)] == known
     assert [shown_number(text) for text in known] == sorted(shown_number(text) for text in known)

@@ -3,7 +3,8 @@ const OUTCOMES = { recovered: "recovered", partly: "copied", direction: "all but
 const SHAPE_ORDER = ["circle", "square", "triangle", "diamond", "down", "cross"];
 
 function badge(setting) {
-  return make("span", { class: `badge ${setting.kept ? "kept" : "lost"}` }, OUTCOMES[setting.outcome] || setting.outcome);
+  const words = make("span", { class: `badge ${setting.kept ? "kept" : "lost"}` }, setting.kept ? "kept" : "given away");
+  return [words, make("span", { class: "verdict" }, OUTCOMES[setting.outcome] || setting.outcome)];
 }
 
 // How wrong the attacker's copy is: what it answers or, where it cannot answer alone, its W.
@@ -18,12 +19,12 @@ function auditPage(data) {
     hero(["Audit of ", make("code", {}, audit.target)], data.headline, make("p", { class: "lead" }, audit.recommendation)),
     make("dl", { class: "tiles" },
       tile("Target", audit.family, [numeral(audit.dim), " dimensions", audit.parameters === null ? null : [", ", numeral(audit.parameters), " free parameters"]]),
-      tile("Cheapest theft", cheapest ? numeral(cheapest.queries) : "none", cheapest ? ["queries, ", cheapest.name, cheapest.cost === null ? null : [", ", numeral(cheapest.cost), " in money"]] : "no setting gives the model away"),
-      tile("Best defence", best ? best.name : "none found", best ? ["answers are distorted by ", numeral(best.distortion)] : "none keeps a copy's error above the threshold"),
+      tile("Cheapest theft", cheapest ? numeral(cheapest.queries) : "none", cheapest ? ["queries, setting: ", cheapest.name, cheapest.cost === null ? null : ["; price ", numeral(cheapest.cost)]] : "no setting gives the model away"),
+      tile("Best defence", best ? best.name : "none found", best ? (best.distortion ? ["distorts answers by ", numeral(best.distortion), " of their spread"] : "leaves honest answers as they are") : "none keeps a copy's error above the threshold"),
       tile("Threshold", numeral(audit.threshold), "of the spread of answers: a copy that is further off is none"),
       audit.budget === null ? null : tile("Budget", numeral(audit.budget), "queries for each setting"),
       tile("Technique", audit.technique, "MITRE ATLAS: extract the model")),
-    part("threat", "Threat model", null, make("p", { class: "note" }, `What an attacker sees: ${audit.threat}. Every line below is a real run of glasshead against the target behind that defence; what glasshead did not recover, another method might.`)),
+    part("threat", "Threat model", null, make("p", { class: "note" }, `${audit.threat.slice(0, 1).toUpperCase()}${audit.threat.slice(1)}. Every line below is a real run of glasshead against the target behind that defence; what glasshead did not recover, another method might.`)),
     audit.leak ? leakPart(audit.leak) : null,
     tradeOff(audit),
     part("settings", "Every setting", "Sort by any column, filter by words. Errors of W are relative to the true one, those of a copy to the spread of answers.", settingsTable(audit)),
@@ -59,7 +60,8 @@ function tradeOff(audit) {
     const points = settings.filter((one) => one.group === group).map(at);
     return { name: group, colour: k % 6, shape: SHAPE_ORDER[(k + Math.floor(k / 6)) % 6], size: 5, points };
   });
-  const trails = series.filter((one) => one.points.length > 1).map((one) => ({ kind: "line", thin: true, quiet: true, colour: one.colour, points: one.points.filter((p) => p.y < top && p.x > left).sort((a, b) => a.x - b.x).map((p) => ({ ...p, row: p.row })) }));
+  const kindred = ({ points }) => points.length > 1 && new Set(points.map((p) => p.row[0].split(" ")[0])).size === 1; // one defence, at several strengths
+  const trails = series.filter(kindred).map((one) => ({ kind: "line", thin: true, quiet: true, colour: one.colour, points: one.points.filter((p) => p.y < top && p.x > left).sort((a, b) => a.x - b.x).map((p) => ({ ...p, row: p.row })) }));
   const chart = new Chart({ label: "Error of the thief against loss of honest users", height: 440, columns: ["setting", "distortion of answers", "error of the copy"],
     summary: `${settings.length} settings; above ${say(audit.threshold)} the model is kept.`, series: [...trails.map((one) => ({ ...one, points: one.points })), ...series],
     x: { label: "distortion of honest users\u2019 answers (relative)", log: true, min: left / 10 ** 0.3, max: x.max, marks: [[left, "none"], ...marks(x, 6)] },
@@ -77,8 +79,7 @@ function settingsTable(audit) {
   const amount = (key, name) => ({ key, name, right: true, value: (one) => one[key], cell: (one) => (one[key] === null ? "\u2014" : numeral(one[key])) });
   const columns = [
     { key: "name", name: "Setting", value: (one) => one.name, cell: (one) => [make("span", { class: "name" }, one.name), make("span", { class: "verdict" }, one.verdict), more(one)] },
-    { key: "outcome", name: "Outcome", value: (one) => one.outcome, cell: badge },
-    { key: "kept", name: "Model", value: (one) => Number(one.kept), cell: (one) => (one.kept ? "kept" : "given away") },
+    { key: "kept", name: "Model", value: (one) => `${Number(one.kept)} ${one.outcome}`, cell: badge },
     amount("queries", "Queries"), amount("error_W", "Error of W"), amount("function_error", "Error of copy"), amount("distortion", "Distortion"),
     ...(audit.settings.some((one) => one.cost !== null) ? [amount("cost", "Cost")] : []),
   ];
@@ -91,7 +92,7 @@ function queryBars(audit) {
   const most = Math.log10(Math.max(10, ...audit.settings.map((one) => one.queries || 1)));
   return make("div", { class: "card" }, make("ul", { class: "bars" }, audit.settings.map((one) => {
     const fill = make("span", { class: "fill" });
-    fill.style.width = `${one.queries > 0 ? (78 * Math.log10(one.queries)) / most : 0}%`;
+    fill.style.setProperty("--share", one.queries > 0 ? Math.log10(one.queries) / most : 0);
     const planned = one.plan !== null && one.plan !== undefined ? [" of ", numeral(one.plan), " planned"] : null;
     return make("li", { class: one.kept ? "kept" : null }, make("span", {}, one.name), make("span", { class: "track" }, fill, make("span", { class: "amount" }, one.queries === null ? "none asked" : numeral(one.queries), planned)));
   })));
@@ -100,7 +101,7 @@ function queryBars(audit) {
 function ranking(audit) {
   if (!audit.ranking.length) return null;
   const of = (name) => audit.settings.find((one) => one.name === name);
-  return part("ranking", "Recommendation", audit.recommendation, make("ol", { class: "ranking" }, audit.ranking.map((name) => {
+  return part("ranking", "What held", "Settings that kept the model, the kindest to honest users first.", make("ol", { class: "ranking" }, audit.ranking.map((name) => {
     const one = of(name);
     return make("li", {}, make("strong", {}, name), one ? make("small", {}, " \u2014 distortion ", numeral(one.distortion), one.mitigation ? `, ${one.mitigation}` : null) : null);
   })));

@@ -1,5 +1,5 @@
 // Curves and points as SVG: axes, a tooltip at the nearest point, arrow keys, a box to zoom in, and the numbers as a table.
-const MARGIN = { left: 62, right: 18, top: 14, bottom: 46 }, NEAR = 40; // pixels
+const MARGIN = { left: 62, right: 18, top: 36, bottom: 46 }, NEAR = 40; // pixels
 
 const SHAPES = {
   circle: (r) => `M${-r},0a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0`,
@@ -68,9 +68,8 @@ class Chart {
       sketch("line", { class: "baseline", x1: x0, x2: x1, y1: y0, y2: y0 }),
       ...up.map(([y, words]) => sketch("text", { x: x0 - 10, y: sy.at(y) + 4, "text-anchor": "end" }, words)),
       ...at.map(([x, words]) => sketch("text", { x: sx.at(x), y: y0 + 18, "text-anchor": "middle" }, words)),
-      sketch("text", { class: "axis", x: x1, y: y0 + 38, "text-anchor": "end" }, this.x.label),
-      sketch("text", { class: "axis", x: 0, y: y1 - 2, visibility: "hidden" }, ""),
-      sketch("text", { class: "axis", transform: `translate(12 ${y1}) rotate(-90)`, "text-anchor": "end" }, this.y.label),
+      sketch("text", { class: "axis", x: x1, y: y0 + 38, "text-anchor": "end" }, this.x.label && `${this.x.label} \u2192`),
+      sketch("text", { class: "axis", x: 0, y: 14 }, this.y.label && `\u2191 ${this.y.label}`),
     ];
   }
 

@@ -4,7 +4,8 @@ function tile(name, value, aside) {
   return make("div", {}, make("dt", {}, name), make("dd", { class: long ? "value long" : "value" }, value), aside ? make("dd", { class: "aside" }, aside) : null);
 }
 
-const SHORT = { weights: "Weights", evidence: "Evidence", cost: "Cost", reading: "How to read", reproduce: "Command", numbers: "Numbers", threat: "Threat", leak: "Leak", "trade-off": "Trade-off", settings: "Settings", queries: "Queries", ranking: "Advice" };
+const CROWD = 120; // points that a chart has room for at their full size
+const SHORT = { weights: "Weights", evidence: "Evidence", cost: "Cost", reading: "How to read", reproduce: "Command", numbers: "Numbers", threat: "Threat", leak: "Leak", "trade-off": "Trade-off", settings: "Settings", queries: "Queries", ranking: "What held" };
 
 function part(id, title, about, ...children) {
   return make("section", { id, "aria-labelledby": `${id}-title`, "data-title": SHORT[id] || title },
@@ -70,9 +71,8 @@ function weights(data) {
   };
   const chooser = data.heads.length > 1 ? headChooser(data, show) : null;
   show(0);
-  return part("weights", "The weights", data.heads[0].difference
-    ? "W as it was read through the answers, beside the one in the target\u2019s own file. The difference is drawn on its own scale, or it would be blank."
-    : "W as it was read through the answers.", chooser, place);
+  const beside = data.heads[0].true ? ", beside the one in the target\u2019s own file. The difference" : ". The difference to the one in the target\u2019s own file";
+  return part("weights", "The weights", `W as it was read through the answers${data.heads[0].difference ? `${beside} is drawn on its own scale, or it would be blank` : ""}.`, chooser, place);
 }
 
 function headChooser(data, show) {
@@ -91,7 +91,7 @@ function weightMaps(head, matrix) {
   if (head.true) panels.push({ key: "true", name: "True", matrix: matrix("true"), limit: head.largest });
   if (head.difference) {
     const times = head.largest_error > 0 ? `enlarged ${say(head.largest / head.largest_error, 2)} times` : "nothing: equal to the last bit";
-    const left = head.true ? "" : "; the true W is left out to keep the page small";
+    const left = head.true ? "" : "; the true W is left out: the page would be too large";
     panels.push({ key: "difference", name: "Difference", note: times + left, matrix: matrix("difference"), limit: head.largest_error, digits: 3 });
   }
   for (const panel of panels) if (panel.matrix.block > 1) panel.note = `${panel.note || ""} (largest of each ${panel.matrix.block} \u00d7 ${panel.matrix.block})`;
@@ -110,12 +110,12 @@ function patternMaps(patterns, h) {
 function spectrum(head, h, count) {
   const points = (values, what) => values.map((s, k) => ({ x: k + 1, y: s, words: [`singular value ${k + 1}`, [what, s]] })).filter((p) => p.y > 0);
   const all = [...head.singular, ...(head.true_singular || [])], cut = head.rank + 0.5;
-  const found = points(head.singular, "recovered");
+  const found = points(head.singular, "recovered"), many = head.singular.length > CROWD;
   const series = [
-    { name: "recovered", colour: 0, points: found.slice(0, head.rank) },
-    { name: "beyond the rank", colour: 5, shape: "cross", size: 4, points: found.slice(head.rank) },
+    { name: "recovered", colour: 0, size: many ? 2.2 : 4, points: found.slice(0, head.rank) },
+    { name: "beyond the rank", colour: 5, shape: many ? "circle" : "cross", size: many ? 1.6 : 4, points: found.slice(head.rank) },
   ];
-  if (head.true_singular) series.unshift({ name: "true", colour: 1, hollow: true, size: 6.5, points: points(head.true_singular, "true") });
+  if (head.true_singular) series.unshift({ name: "true", colour: 1, hollow: true, size: many ? 3.4 : 6.5, points: points(head.true_singular, "true") });
   const chart = new Chart({ label: `Singular values of W${count > 1 ? `, head ${h + 1}` : ""}`, summary: `${head.singular.length} values; the rank is ${head.rank}.`, series,
     x: { label: "number of the singular value", min: 0, max: Math.max(head.singular.length, 2) + 1 }, y: { label: "singular value", ...decades(all) },
     rules: head.rank < head.singular.length ? [{ on: "x", at: cut, label: `rank ${head.rank}` }] : [] });
@@ -132,8 +132,8 @@ function valuesOf(head, matrix) {
     return new HeatMaps("value-maps", panels, { label: "v", where: (i, j) => `entry ${i + 1}, output ${j + 1}` });
   }
   const points = (values, what) => Array.from(values, (y, k) => ({ x: k + 1, y, words: [`v, entry ${k + 1}`, [what, y]] }));
-  const series = [{ name: "recovered", colour: 0, points: points(v.values, "recovered"), size: 3.2 }];
-  if (true_v) series.unshift({ name: "true", colour: 1, hollow: true, size: 6, points: points(true_v.values, "true") });
+  const series = [{ name: "recovered", colour: 0, points: points(v.values, "recovered"), size: v.rows > CROWD ? 2 : 3.2 }];
+  if (true_v) series.unshift({ name: "true", colour: 1, hollow: true, size: v.rows > CROWD ? 3.6 : 6, points: points(true_v.values, "true") });
   const most = 1.08 * v.values.reduce((size, x) => Math.max(size, Math.abs(x)), 1e-300);
   const chart = new Chart({ label: "Values v", series, x: { label: "entry", min: 0, max: v.rows + 1 }, y: { label: "value", min: -most, max: most }, rules: [{ on: "y", at: 0, label: "" }] });
   return half("Values v", "What a token adds to the answer when all attention is on it.", chart.node);
