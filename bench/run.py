@@ -41,6 +41,7 @@ from . import (
     trust,
     vector,
     watch,
+    watch_others,
 )
 
 RESULTS = Path(__file__).parent / "results"
@@ -69,6 +70,7 @@ BENCHES = {
     "decoder": decoder,
     "constants": constants,
     "watch": watch,
+    "watch_others": watch_others,
 }
 
 
