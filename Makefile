@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all recorded lint format bench readme tables red kills mutation fuzz interop clean help
+.PHONY: demo test test-all browser recorded lint format bench readme tables red kills mutation fuzz interop clean help
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -39,6 +39,11 @@ test-all: $(VENV)/.test  ## run every test
 
 recorded: $(VENV)/.test  ## run the recorded boxes again and list what has changed
 	$(BIN)/python -m tests.recorded --against tests/recorded/runs.json
+
+browser:  ## install Debian's Chromium, which the tests of the HTML report drive (needs root)
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 || { echo "make browser installs a package: run it as root"; exit 1; }; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; }
+	@chromium --version
 
 lint: $(VENV)/.lint  ## style, types, and who may import whom
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

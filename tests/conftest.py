@@ -11,3 +11,11 @@ from jaxtyping import install_import_hook  # noqa: E402
 import tests.shapes  # noqa: E402, F401 (the hook finds it as an attribute)
 
 hook = install_import_hook("glasshead", "tests.shapes.check")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Tests that need a browser and did not get one are named where everybody looks."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    left_out = sum("`make browser`" in str(report.longrepr) for report in skipped)
+    if left_out:
+        terminalreporter.write_sep("=", f"{left_out} browser tests were LEFT OUT: run `make browser`", yellow=True)

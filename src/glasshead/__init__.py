@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._recovery import load_recovery as load_recovery
     from ._relu import ReluNetwork as ReluNetwork
     from ._relu import recover_relu as recover_relu
+    from ._report import report as report
     from ._version import __version__ as __version__
     from .paper import accuracy_for as accuracy_for
     from .paper import blockdiag as blockdiag
@@ -94,6 +95,7 @@ _HOMES = {
     "_recover": ("recover",),
     "_recovery": ("Recovery", "load_recovery"),
     "_relu": ("ReluNetwork", "recover_relu"),
+    "_report": ("report",),
     "paper": ("accuracy_for", "blockdiag", "tolerance_for"),
     "_version": ("__version__",),
 }

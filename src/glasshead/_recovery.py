@@ -6,10 +6,14 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+
+from ._figures import heads_figure, save_figure
 from ._models import Model, load, save, written_whole
 
+MOST_PAIRS = 256  # predictions and answers that are kept: enough for a picture
 UNNOTICED = 0.05  # the probability with which what `unseen` says passes
 MODEL_FILE, RESULT_FILE = "model.safetensors", "recovery.json"
 
@@ -21,16 +25,23 @@ class Checked:
     >>> round(Checked(sequences=40, within=0.01).unseen, 3)
     0.072
 
-    `within` is what was allowed, a share of the range of answers; 0 for yes and no.
+    `within` is what was allowed, a share of the range of answers; 0 for yes and no. `predicted` and `answered` are
+    numbers to draw one against the other, at most `MOST_PAIRS` of them: what the model said, and what the box.
     """
 
     sequences: int
     within: float
+    predicted: tuple[float, ...] = ()
+    answered: tuple[float, ...] = ()
 
     @property
     def unseen(self) -> float:
         """The largest share of ordinary sequences on which a box may be further off and pass in 5% of cases."""
         return 1 - UNNOTICED ** (1 / self.sequences)
+
+    def pairs(self) -> dict[str, list[float]]:
+        """What was predicted and answered, as JSON has it."""
+        return {"predicted": list(self.predicted), "answered": list(self.answered)}
 
     def __str__(self) -> str:
         within = f", within {self.within:.2g} of the range of answers" if self.within else ""
@@ -75,7 +86,7 @@ class Recovery:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, `model` as the name of its file in a saved folder."""
-        checked = None if self.checked is None else asdict(self.checked)
+        checked = None if (made := self.checked) is None else asdict(made) | made.pairs()
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return fields | {"model": MODEL_FILE, "checked": checked}
 
@@ -87,6 +98,26 @@ class Recovery:
         with written_whole(folder / RESULT_FILE) as part:
             part.write_text(json.dumps(self.to_dict(), indent=2) + "\n")
         return folder
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, truth: Any = None) -> Any:
+        """A figure for a paper, of every head's W and its singular values; needs matplotlib, the extra `report`.
+
+        >>> found.plot("W.svg")  # doctest: +SKIP
+        <Figure size 640x280 with 3 Axes>
+
+        Returns a `matplotlib.figure.Figure`, and writes it to `path` in the format that its ending names. `truth` is
+        the true model: its singular values are drawn too, and how far off W is. A recovery has something to draw if
+        its model has heads: `gh.Attention`, `gh.MultiHead`, `gh.Block`, and one head with anything behind it.
+        """
+        heads = [np.asarray(head.W, float) for head in self.model.numpy().heads]
+        if truth is not None and not hasattr(truth, "heads"):
+            raise TypeError(f"expected truth to be a model with heads, got {type(truth).__name__}")
+        true = None if truth is None else [np.asarray(head.W, float) for head in truth.numpy().heads]
+        ranks = self.rank if isinstance(self.rank, tuple) else (self.rank,) * len(heads)
+        figure = heads_figure(heads, ranks, true, f"{self.family}, {self.queries:,} queries")
+        if path is not None:
+            save_figure(figure, path)
+        return figure
 
     def __str__(self) -> str:
         def number(x: float | None) -> str:
@@ -116,6 +147,7 @@ def recovered(model: Model, rank: int | tuple[int, ...], **fields: Any) -> Recov
 
 LARGEST_FILE = 2**24  # bytes of recovery.json: one holds a dozen numbers and a sentence
 NUMBER = int, float
+PAIRS = {"predicted", "answered"}
 # What the fields of a saved recovery are, after JSON.
 FIELD_KINDS: dict[str, tuple[type, ...]] = {
     "model": (str,),
@@ -174,8 +206,25 @@ def read_fields(path: Path) -> dict[str, Any]:
     if fields["limit"] < 1:
         raise refused(f"its limit is {fields['limit']}")
     if (checked := fields["checked"]) is not None:
-        whole = checked.keys() == {"sequences", "within"} and type(checked["sequences"]) is int
-        if not whole or checked["sequences"] < 1 or type(checked["within"]) not in NUMBER:
-            raise refused(f"checked is {checked} there")
-        fields["checked"] = Checked(**checked)
+        fields["checked"] = checked_of(checked)
+        if fields["checked"] is None:
+            raise refused(f"checked is {checked!s:.200} there")
     return fields
+
+
+def checked_of(fields: dict[str, Any]) -> Checked | None:
+    """What these fields say, None where they are not those of a `Checked`; older files have no pairs of numbers."""
+    if fields.keys() - PAIRS != {"sequences", "within"} or type(fields["sequences"]) is not int:
+        return None
+    predicted, answered = numbers_of(fields.get("predicted", [])), numbers_of(fields.get("answered", []))
+    if fields["sequences"] < 1 or type(fields["within"]) not in NUMBER or predicted is None or answered is None:
+        return None
+    return (
+        Checked(fields["sequences"], fields["within"], predicted, answered) if len(predicted) == len(answered) else None
+    )
+
+
+def numbers_of(value: Any) -> tuple[float, ...] | None:
+    """The numbers of a list, None where it is none of numbers."""
+    several = cast("list[Any]", value) if isinstance(value, list) else list[Any]([None])
+    return tuple(float(x) for x in several) if all(type(x) in NUMBER for x in several) else None

@@ -6,6 +6,7 @@ import math
 import numbers
 import os
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,12 @@ def check_memory(dim: int) -> None:
             f"{needed / 2**30:,.0f} GiB, {there / 2**30:,.1f} GiB may be used; recover a box of fewer dimensions, such "
             "as one that takes tokens in a basis of the subspace in which they lie"
         )
+
+
+def needs(module: str, extra: str) -> Any:
+    """The module, or an error that says which extra has it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        words = f"this needs {module.partition('.')[0]}, which is not installed: pip install 'glasshead[{extra}]'"
+        raise ImportError(words) from error

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from glasshead._cli.showing import COLUMN_GAP, can_draw, half_blocks
 from glasshead._cli.showing import matrix_picture as picture
-from glasshead._report import CELLS, DOTS, LEVELS, STOPS, Panel, colours, draw, palette
+from glasshead._report.pictures import CELLS, DOTS, LEVELS, STOPS, Panel, colours, draw, palette
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -4,7 +4,6 @@ on when it was asked and on what else was in the batch."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,20 +11,12 @@ import numpy as np
 from .._errors import Evidence, TargetMismatch
 from .._families import ANSWERS
 from .._oracles import Answering, Oracle, SignOracle, ValueOracle, batch_rounding
+from .._validate import needs as needs
 
 TOKENS = 3  # of each sequence of the first look
 NEIGHBOURS = 2  # sequences beside the one that is looked at
 
 SAME_BATCH = "a sequence is answered alike alone and beside others, in any order of the batch"
-
-
-def needs(module: str, extra: str) -> Any:
-    """The module, or an error that says which extra has it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        words = f"this needs {module.partition('.')[0]}, which is not installed: pip install 'glasshead[{extra}]'"
-        raise ImportError(words) from error
 
 
 def opened(

@@ -14,6 +14,7 @@ further off than bounds allow, the bounds are widened by as much, and are statis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 from .._errors import ALSO_ELSEWHERE, EVERYWHERE, Evidence
 from .._learned import HeldOut, Learned
 from .._oracles import Oracle, Voting
-from .._recovery import Checked
+from .._recovery import MOST_PAIRS, Checked
 from .held_out import CHECKING, Compared
 from .odds import MORE_PROBES, PROBES, check_odds
 from .ordinary import (
@@ -93,7 +94,7 @@ def check_everywhere(
     compared = [group.compared for group in (*groups, *once)]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
     residual = max((group.compared.residual(group.largest) for group in (*groups, *once)), default=0.0)
-    check = with_sequences(held, allowed[np.isfinite(allowed)], residual)
+    check = with_sequences(held, allowed[np.isfinite(allowed)], residual, groups)
     law = ALSO_ELSEWHERE if oracle.exact and not oracle.narrow else EVERYWHERE
     evidence = next((found for each in compared if (found := each.evidence(law)) is not None), None)
     if evidence is None and learned.measurable:
@@ -119,12 +120,21 @@ def check_a_few(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> b
     return bool(np.abs(got - want).max() <= level)
 
 
-def with_sequences(held: HeldOut, allowed: np.ndarray, residual: float) -> HeldOut:
+def with_sequences(held: HeldOut, allowed: np.ndarray, residual: float, groups: Sequence[Answered] = ()) -> HeldOut:
     """What the held-out check said, and ordinary sequences after it: how far off each could have been, of the range."""
     residual, count = max(residual, held.residual or 0.0), len(allowed)
     words = f"{held.words}; {count} ordinary sequences agree to {residual:.1e}"
-    checked = Checked(count, float(allowed.max())) if count else None
+    checked = Checked(count, float(allowed.max()), *pairs(groups)) if count else None
     return replace(held, residual=residual, words=words, compared=held.compared + count, checked=checked)
+
+
+def pairs(groups: Sequence[Answered]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Predictions and answers, number by number, evenly chosen where there are many."""
+    if not groups:
+        return (), ()
+    want, got = (np.concatenate([getattr(group, side).ravel() for group in groups]) for side in ("want", "got"))
+    chosen = np.unique(np.linspace(0, len(want) - 1, MOST_PAIRS).astype(int))
+    return tuple(want[chosen].astype(float).tolist()), tuple(got[chosen].astype(float).tolist())
 
 
 def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator) -> Evidence | None:

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import audit, compare, demo, new, plan, recover, serve
+from . import audit, compare, demo, new, plan, recover, report, serve
 from .experiment import experiments
-from .options import INTERRUPTED, Command, Group, unwrapped
+from .options import GIVEN, INTERRUPTED, Command, Group, unwrapped
 
 app = typer.Typer(
     name="glasshead",
@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, new, recover, plan, compare, serve, audit):
+for module in (demo, new, recover, plan, compare, serve, audit, report):
     name = module.__name__.rpartition(".")[2]
     app.command(name, cls=Command, help=unwrapped(module.command.__doc__), epilog=module.EXAMPLES)(module.command)
 
@@ -47,17 +47,18 @@ def glasshead(
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line; returns the exit code. Only a bug of ours raises."""
     try:
+        GIVEN.set(tuple(arguments))
         code = app(list(arguments) or ["--help"], prog_name="glasshead", standalone_mode=False)
         if code != INTERRUPTED:  # which is what typer makes of Ctrl-C
             return code or 0
         error = KeyboardInterrupt("interrupted: nothing was saved")
     except (Exception, KeyboardInterrupt) as raised:
         error = raised
-    from .outcome import EXPECTED, report
+    from .outcome import EXPECTED, say
 
     if not isinstance(error, EXPECTED):
         raise error
-    return report(error, "--json" in arguments)
+    return say(error, "--json" in arguments)
 
 
 def main() -> None:

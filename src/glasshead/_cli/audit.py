@@ -11,15 +11,12 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from .options import Answers, Interrupted, Json, Price, Ray, Replicas, Seed, examples, targets
 from .screen import console, patient_bar, print_json
-
-if TYPE_CHECKING:
-    from .._audit import Audit
 
 EXAMPLES = examples(
     "glasshead audit target.safetensors",
@@ -135,7 +132,7 @@ def parallel(workers: int | None, ray: str | None, replicas: int | None) -> Iter
         executor.shutdown(cancel_futures=True)
 
 
-def show_audit(found: Audit, folder: Path) -> None:
+def show_audit(found: Any, folder: Path) -> None:
     """The leak first, since it takes no chosen vectors; then a line for each setting, and what to do."""
     from rich.table import Table
     from rich.text import Text

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .._errors import AccuracyUnreachable, BudgetExceeded, JournalError, OracleError
 from .._recovery import Recovery
+from .._report import RUN_FILE
 from .options import Interrupted, make_folder
 
 JOURNAL = "journal.sqlite"
@@ -65,8 +66,8 @@ def discard(folder: Path, made: bool) -> None:
     """Remove what this run alone has put there."""
     if not made:
         return
-    for path in folder.glob(f"{JOURNAL}*"):
-        path.unlink()
+    for path in (*folder.glob(f"{JOURNAL}*"), folder / RUN_FILE):
+        path.unlink(missing_ok=True)
     folder.rmdir()
     if not any(RUNS.iterdir()):
         RUNS.rmdir()

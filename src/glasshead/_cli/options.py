@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from .._families import ANSWERS, NAMES
 
+GIVEN: ContextVar[tuple[str, ...]] = ContextVar("the command line that is being carried out", default=())
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; the others are in outcome.py
 
 

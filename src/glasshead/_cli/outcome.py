@@ -20,6 +20,7 @@ from .._errors import BudgetExceeded, GlassheadError, NotConverged, NotIdentifia
 from .._oracles import Oracle
 from .._plan import plan
 from .._recovery import Recovery
+from .._report import REPORT_FILE
 from .options import BAD_INPUT, INTERRUPTED, Interrupted
 from .screen import console, number, print_json, rows
 
@@ -48,6 +49,7 @@ def show_recovery(found: Recovery, distance: float | None, folder: Path | None, 
     screen.print(Panel(summary, title=f"[bold green]recovered[/] {found.family}", title_align="left", expand=False))
     if folder is not None:
         screen.print(f"[green]saved[/] {folder}", soft_wrap=True)
+        screen.print(f"[green]report[/] {folder / REPORT_FILE}", soft_wrap=True)
 
 
 def cost(price: float, queries: int) -> str:
@@ -114,7 +116,7 @@ EXPECTED: tuple[type[BaseException], ...] = (
 )
 
 
-def report(error: BaseException, as_json: bool) -> int:
+def say(error: BaseException, as_json: bool) -> int:
     """Say what went wrong, on stderr or as JSON on stdout; returns the exit code."""
     if as_json:
         kind = "KeyboardInterrupt" if isinstance(error, Interrupted) else type(error).__name__

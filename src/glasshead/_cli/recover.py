@@ -5,12 +5,27 @@ from __future__ import annotations
 import sys
 import warnings
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .options import Accuracy, Answers, Family, Json, Price, Rank, Ray, Replicas, Seed, examples, one_of, targets
+from .options import (
+    GIVEN,
+    Accuracy,
+    Answers,
+    Family,
+    Json,
+    Price,
+    Rank,
+    Ray,
+    Replicas,
+    Seed,
+    examples,
+    one_of,
+    targets,
+)
 from .screen import patient_bar, print_json
 
 EXAMPLES = examples(
@@ -74,6 +89,7 @@ def command(
     """
     import glasshead as gh
 
+    from .._report import History, Run, report, shown_command, without_secrets
     from .folder import folder_for, kept_in
     from .outcome import advice, show_notes, show_recovery
     from .target import Asked, open_target
@@ -84,8 +100,13 @@ def command(
         oracle, truth = open_target(target, asked)
         if not as_json:
             show_notes(oracle)
+        how = Run(shown_command(GIVEN.get()), without_secrets(target), answers)
+        how = how if truth is None or saved is None else how.of(Path(target), saved)
         kept = nullcontext() if saved is None else kept_in(saved, made=run is None)
         with patient_bar() as progress, kept as journal, advice(oracle), warnings.catch_warnings():
+            if saved is not None:
+                how.save(saved)
+            history = History(progress)
             warnings.simplefilter("ignore", gh.HeadsMerged)  # the reason says so too
             found = gh.recover(
                 oracle,
@@ -96,12 +117,14 @@ def command(
                 journal=journal,
                 norm=norm_of(norm),
                 seed=seed,
-                progress=progress,
+                progress=history,
             )
             if progress is not None:
                 progress(found.queries, found.queries, "recovered")
     if saved is not None:
         found.save(saved)
+        replace(how, seconds=history.seconds, history=history.points).save(saved)
+        report(saved, truth=truth)
     if as_json:
         print_json(found.to_dict() | ({} if price is None else {"cost": price * found.queries}))
     else:

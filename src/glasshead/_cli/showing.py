@@ -15,7 +15,7 @@ from rich.text import Text
 
 from .._models import Attention, save
 from .._recovery import Recovery
-from .._report import Panel, colours, draw
+from .._report import REPORT_FILE, Panel, Run, colours, draw, report
 from .screen import number
 
 COLUMN_GAP = 2  # columns between panels
@@ -160,22 +160,26 @@ def picture(screen: Console, target: Attention, found: Recovery) -> None:
     screen.print()
 
 
-def save_pictures(folder: Path, target: Attention, found: Recovery) -> dict[str, str]:
+def save_pictures(folder: Path, target: Attention, found: Recovery, how: Run) -> dict[str, str]:
     title = f"One attention head, W of {target.dim} x {target.dim}, recovered from the answers of a black box"
     caption = (
         f"{found.queries:,} queries, {found.overhead:.3f} times the information limit; "
         f"the largest error of an entry is {number(errors(target, found)['error_W'])}"
     )
     svg = draw(folder / "W.svg", panels(target, found), title=title, caption=caption, signs="\N{MINUS SIGN}=")
+    model, recovered = save(target, folder / "target.safetensors"), found.save(folder / "recovered")
+    how.of(model, recovered).save(recovered)
     return {
         "picture": str(svg),
-        "target": str(save(target, folder / "target.safetensors")),
-        "recovered": str(found.save(folder / "recovered")),
+        "report": str(report(recovered, folder / REPORT_FILE)),
+        "target": str(model),
+        "recovered": str(recovered),
     }
 
 
 def farewell(screen: Console, files: dict[str, str]) -> None:
-    screen.print(f"picture    [bold]{files['picture']}[/]  (open it in a browser)", soft_wrap=True)
+    screen.print(f"report     [bold]{files['report']}[/]  (open it in a browser)", soft_wrap=True)
+    screen.print(f"picture    {files['picture']}", soft_wrap=True)
     screen.print(f"models     {files['target']}, {files['recovered']}", soft_wrap=True)
     screen.print("\nTry next")
     screen.print(f"  [cyan]glasshead compare {files['target']} {files['recovered']}[/]", soft_wrap=True)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .packing import largest_of_blocks
+
 # Blue for negative, red for positive, pale at zero (ColorBrewer's RdBu, reversed).
 STOPS = ["053061", "2166ac", "4393c3", "92c5de", "d1e5f0", "f7f7f7", "fddbc7", "f4a582", "d6604d", "b2182b", "67001f"]
 LEVELS = 127  # levels on either side of zero, so that zero has a colour of its own
@@ -139,12 +141,7 @@ def thinned(values: np.ndarray) -> tuple[np.ndarray, int]:
     """At most `DOTS` rows and columns: of every block the entry that is largest in size, so that no outlier is lost."""
     values = np.asarray(values, dtype=float)
     block = -(-max(values.shape) // DOTS)
-    if block == 1:
-        return values, 1
-    padded = np.pad(values, [(0, -n % block) for n in values.shape])
-    tiles = padded.reshape(padded.shape[0] // block, block, padded.shape[1] // block, block).swapaxes(1, 2)
-    tiles = tiles.reshape(*tiles.shape[:2], -1)
-    return np.take_along_axis(tiles, np.abs(tiles).argmax(axis=-1)[..., None], axis=-1)[..., 0], block
+    return largest_of_blocks(values, block), block
 
 
 def palette() -> np.ndarray:
