@@ -50,9 +50,10 @@ Dask's executor does not say how many workers it has: give `replicas=`. mpi4py w
 the one on this machine) or one that is started for it; `glasshead recover`, `audit` and `experiment phase` have
 `--ray ADDRESS --replicas N`. One that is lost is restarted and what it was asked is asked again, which
 `oracle.resent` counts apart. Measured with Ray {ray} on {cpus} cores, `bench/results/replicas.json`: against a box that
-sleeps {sleeps} ms per query {replicas} replicas were {times} times as fast as one (d = {dim}, {queries} queries), and of
-{kills} recoveries in each of which a replica was killed {same} came out the same bit for bit, with {lost} batches lost and
-{resent} sequences asked again. A cluster that asks for a token is joined with RAY_AUTH_MODE=token in the environment.
+sleeps {sleeps} ms per query {replicas} replicas were {times} times as fast as one (d = {dim}, {queries} queries);
+of {kills} recoveries in each of which a replica was killed {same} came out the same bit for bit, {lost} lost a batch,
+and {resent} sequences were asked again in all. A cluster that asks for a token is joined with RAY_AUTH_MODE=token in
+the environment.
 """
 
 

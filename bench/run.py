@@ -41,7 +41,6 @@ from . import (
     trust,
     vector,
     watch,
-    watch_others,
 )
 
 RESULTS = Path(__file__).parent / "results"
@@ -70,7 +69,6 @@ BENCHES = {
     "decoder": decoder,
     "constants": constants,
     "watch": watch,
-    "watch_others": watch_others,
 }
 
 
