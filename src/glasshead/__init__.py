@@ -47,8 +47,11 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._models import Norm as Norm
     from ._models import Rotary as Rotary
     from ._models import Transformer as Transformer
+    from ._models import TwoLayer as TwoLayer
     from ._models import load as load
     from ._models import save as save
+    from ._network import RecoveredNetwork as RecoveredNetwork
+    from ._network import recover_network as recover_network
     from ._oracles import Oracle as Oracle
     from ._oracles import SignOracle as SignOracle
     from ._oracles import ValueOracle as ValueOracle
@@ -89,7 +92,19 @@ _HOMES = {
         "TargetMismatch",
     ),
     "_identify": ("canonical", "distance", "equivalent", "separating_input", "witness"),
-    "_models": ("Attention", "Block", "FrontHead", "MultiHead", "Norm", "Rotary", "Transformer", "load", "save"),
+    "_models": (
+        "Attention",
+        "Block",
+        "FrontHead",
+        "MultiHead",
+        "Norm",
+        "Rotary",
+        "Transformer",
+        "TwoLayer",
+        "load",
+        "save",
+    ),
+    "_network": ("RecoveredNetwork", "recover_network"),
     "_oracles": ("Oracle", "SignOracle", "ValueOracle"),
     "_plan": ("plan",),
     "_recover": ("recover",),

@@ -4,9 +4,10 @@
 `transformer` a head with a two-layer ReLU network behind it, `front_head` a head with a black box behind it, `norm`
 LayerNorm or RMSNorm, `rotary` positions, `block` several heads with a black box behind, `circuits` what
 interpretability looks at, `export` heads for other libraries (`fused`, `half_split` and `sharing` make their
-projections), `files` safetensors.
+projections), `files` safetensors, `two_layer` the network inside a block with its `activation`.
 """
 
+from .activation import ACTIVATIONS, Activation
 from .attention import Attention, Head
 from .block import Block
 from .files import Model, load, save, written_whole
@@ -15,3 +16,4 @@ from .multi_head import MultiHead, without_bias
 from .norm import Norm
 from .rotary import Rotary, Turning
 from .transformer import Network, Transformer
+from .two_layer import TwoLayer

@@ -6,4 +6,4 @@ absolute ones in one place.
 """
 
 from .learn import recover_relu
-from .neurons import ReluNetwork
+from .neurons import ReluNetwork, choose_signs

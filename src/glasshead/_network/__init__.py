@@ -1,0 +1,9 @@
+"""A two-layer network, plain or gated, from its values: `gh.recover_network`.
+
+In reading order: `learn` (the entry), `domain` (where it may be asked), `step` (the first look), `span` (second
+derivatives and the count of neurons), `rank_one` and `rank_two` (their directions), `directions` (the rest of them),
+`ridge` (scales, biases, which activation), `signs`, `refine`, `check`, `result`; `piecewise` is the way for ReLU.
+"""
+
+from .learn import recover_network
+from .result import RecoveredNetwork

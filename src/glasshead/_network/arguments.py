@@ -1,0 +1,44 @@
+"""What may be asked of `gh.recover_network`: activations by name, and arguments checked before the first query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._oracles import Oracle, ValueOracle
+from .._validate import box_dim, check_callable, whole
+
+SMOOTH = "gelu", "gelu-tanh", "silu"
+PLAIN: dict[str, tuple[str, ...]] = {"auto": SMOOTH, **{name: (name,) for name in SMOOTH}}
+GATED: dict[str, tuple[str, ...]] = {"auto": SMOOTH, "swiglu": ("silu",), "geglu": ("gelu", "gelu-tanh")}
+NAMES = ("auto", *SMOOTH, "relu", "swiglu", "geglu")
+
+
+def as_single_tokens(f: Any, dim: Any) -> tuple[Oracle, list[int]]:
+    """An oracle on `(B, 1, d)`, and the number of axes of each answer so far."""
+    if isinstance(f, Oracle):
+        return f, []
+    check_callable(f, "x")
+    axes: list[int] = []
+
+    def ask(X: np.ndarray) -> np.ndarray:
+        answers = np.asarray(f(X[:, 0]))
+        axes.append(answers.ndim)
+        return answers
+
+    return ValueOracle(ask, box_dim(f, dim, "an input", "recover_network(f, dim)")), axes
+
+
+def check_arguments(activation: Any, sphere: Any, widest: Any, budget: Any, progress: Any) -> None:
+    if activation not in NAMES:
+        raise ValueError(f"expected activation to be one of {', '.join(map(repr, NAMES))}, got {activation!r}")
+    if not isinstance(sphere, bool):
+        raise TypeError(f"expected sphere to be True or False, got {sphere!r}")
+    if sphere and activation == "relu":
+        raise ValueError("expected sphere=False with activation='relu', whose kinks are followed along all inputs")
+    for name, value in (("widest", widest), ("budget", budget)):
+        if value is not None:
+            whole(value, name, least=1)
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
