@@ -63,7 +63,7 @@ function weights(data) {
     const values = head.v ? valuesOf(head, (name) => matrix(h, name)) : null;
     const many = values instanceof HeatMaps;
     if (many) maps.push(values);
-    place.replaceChildren(maps[0].node, make("div", { class: "pair" }, spectrum(head, h, data.heads.length), many ? null : values),
+    place.replaceChildren(maps[0].node, make("div", { class: "pair" }, spectrum(head, h, data.heads.length, data.dim), many ? null : values),
       ...(many ? [make("h3", { class: "within" }, "Values v"), make("p", { class: "about" }, "What a token adds to each number of the answer when all attention is on it."), values.node] : []),
       make("h3", { class: "within" }, "What the head looks at"),
       make("p", { class: "about" }, "Attention of the recovered model on three made-up sequences: row n says how much token n takes from each token before it."),
@@ -107,7 +107,8 @@ function patternMaps(patterns, h) {
   return new HeatMaps("pattern-maps", panels, { label: "Attention pattern", where: (i, j) => (j > i ? `token ${i + 1} comes before token ${j + 1}` : `token ${i + 1} at token ${j + 1}`), hint: "The stronger the colour, the more of it; rows add up to 1." });
 }
 
-function spectrum(head, h, count) {
+function spectrum(head, h, count, dim) {
+  if (!head.singular.length) return half("Singular values", "W is too large to decompose it for a page.");
   const points = (values, what) => values.map((s, k) => ({ x: k + 1, y: s, words: [`singular value ${k + 1}`, [what, s]] })).filter((p) => p.y > 0);
   const all = [...head.singular, ...(head.true_singular || [])], cut = head.rank + 0.5;
   const found = points(head.singular, "recovered"), many = head.singular.length > CROWD;
@@ -119,8 +120,8 @@ function spectrum(head, h, count) {
   const chart = new Chart({ label: `Singular values of W${count > 1 ? `, head ${h + 1}` : ""}`, summary: `${head.singular.length} values; the rank is ${head.rank}.`, series,
     x: { label: "number of the singular value", min: 0, max: Math.max(head.singular.length, 2) + 1 }, y: { label: "singular value", ...decades(all) },
     rules: head.rank < head.singular.length ? [{ on: "x", at: cut, label: `rank ${head.rank}` }] : [] });
-  return half("Singular values", head.rank < head.singular.length
-    ? `${head.rank} carry W; what is right of the line is rounding.` : `All ${head.rank} count: W has full rank.`, chart.node);
+  const words = head.rank < head.singular.length ? "what is right of the line is rounding" : head.rank < dim ? "it was found as two factors, and has no others" : "it has full rank";
+  return half("Singular values", `${plural(head.rank, "singular value")} make W; ${words}.`, chart.node);
 }
 
 function valuesOf(head, matrix) {
