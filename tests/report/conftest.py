@@ -71,7 +71,7 @@ def browse(chromium: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The page of a head and of three heads recovered by the command line, of an audit, and of twelve large heads."""
     folder = tmp_path_factory.mktemp("pages")
     gh.save(gh.Attention.random(16, rank=3, seed=1), folder / "head.safetensors")
