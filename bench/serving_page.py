@@ -14,8 +14,8 @@ from .watch_others import DIMS as OTHER_DIMS
 
 TEXT = """# Serving a model
 
-The numbers are put in by `make tables` from `bench/results/watch.json`, `watch_others.json`, `load.json` and
-`fuzz.json`, which `make bench` and `make fuzz` measure.
+The numbers are put in by `make tables` from `bench/results/watch.json`, `load.json` and `fuzz.json`, which `make bench`
+and `make fuzz` measure.
 
 `glasshead serve` puts a model behind an endpoint of the Open Inference Protocol (KServe V2), to attack it, or to see
 what an attack looks like from the other side. It needs the extra: `pip install 'glasshead[serve]'`.
@@ -107,7 +107,7 @@ def page() -> str:
         )
         for row in watch["rows"]
     ]
-    others = load("watch_others")
+    others = watch["others"]
     others_rows = [(row["attack"], row["dim"], f"{row['queries']:,}", row["noticed"]) for row in others["rows"]]
     shares = [share for row in watch["rows"] for kind in DECOYS if (share := hides(row, kind, seeds)) is not None]
     loads = [

@@ -130,7 +130,7 @@ def test_what_it_is_wrong_about(kind):
 
 
 def test_so_does_the_record_of_what_the_thresholds_were_not_chosen_on():
-    record = stored.load("watch_others")
+    record = stored.load("watch")["others"]
     assert list(others.broken(record)) == []
     assert sum(row["queries"] > 4000 for row in record["rows"]) >= 12
     assert sum(kind["clients"] for kind in record["honest"]) >= 1000
