@@ -51,7 +51,7 @@ def readout(page, panel: str) -> float:
     return float(page.locator(f"#weights-maps-readout [data-panel={panel}]").get_attribute("data-value"))
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "large"])
+@pytest.mark.parametrize("kind", [*KINDS, "large", "block"])
 def test_it_loads_from_disk_alone(kind, pages, browse):
     opened = browse(pages[kind])
     assert opened.said == []
@@ -68,7 +68,7 @@ def test_axe_finds_nothing(kind, scheme, pages, browse):
     assert found.violations_count == 0, found.generate_report()
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "large"])
+@pytest.mark.parametrize("kind", [*KINDS, "large", "block"])
 def test_a_phone_scrolls_one_way_only(kind, pages, browse):
     page = browse(pages[kind], PHONE).page
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
