@@ -105,6 +105,9 @@ def test_twelve_heads_of_384_fit(tmp_path):
     W, off = gh.load_recovery(folder).model.heads[3].W, np.abs(unpacked(head["difference"])).max()
     assert np.abs(unpacked(head["W"]) - W).max() <= 1e-6 * np.abs(W).max()
     assert off == pytest.approx(head["largest_error"], rel=1e-6)
+    assert head["true"] == {"like": "W"}
+    far = gh.MultiHead([gh.Attention(one.W * 1.01, one.v) for one in truth.heads])
+    assert "true" not in folder_data(folder, far)["heads"][3]
 
 
 @pytest.mark.parametrize(

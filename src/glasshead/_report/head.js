@@ -6,7 +6,7 @@ function weights(data) {
     matrices = new Map();
   const matrix = (h, name) => {
     const key = `${h} ${name}`;
-    if (!matrices.has(key)) matrices.set(key, matrixOf(data.heads[h][name]));
+    if (!matrices.has(key)) matrices.set(key, matrixOf(data.heads[h][data.heads[h][name].like || name]));
     return matrices.get(key);
   };
   let maps = [];
@@ -86,7 +86,10 @@ function headChooser(data, show) {
 
 function weightMaps(head, matrix) {
   const panels = [{ key: "W", name: "Recovered", matrix: matrix("W"), limit: head.largest }];
-  if (head.true) panels.push({ key: "true", name: "True", matrix: matrix("true"), limit: head.largest });
+  if (head.true) {
+    const note = head.true.like ? "(the same numbers to float32)" : "";
+    panels.push({ key: "true", name: "True", note, matrix: matrix("true"), limit: head.largest });
+  }
   if (head.difference) {
     const times =
       head.largest_error > 0

@@ -21,6 +21,7 @@ TRUE_SHARE = 0.4  # of the room, for the true W of all heads
 DIFFERENCE_SHARE = 0.7  # of what is left then, for what they differ by; the rest is for v
 MOST_SINGULAR = 512  # singular values of a head on a page
 LARGEST_DENSE = 2048  # rows of a W whose decomposition takes seconds, not minutes
+SINGLE = 2.0**-24  # the unit roundoff of float32, in which matrices are on a page
 DOUBLE = 16  # digits of a float64
 
 
@@ -119,8 +120,8 @@ def factors_of(head: Head) -> Factors | None:
 def embed(heads: list[dict[str, Any]], model: Model, true_heads: list[Head] | None, signs: bool) -> None:
     """Put W and v of every head into its data, with what is true and the difference as far as there is room.
 
-    W comes first; the truth is there whole or not at all, and of the difference the largest entries stay where there is
-    no room for all of them.
+    W comes first. The truth is there whole, or as the same numbers where float32 does not tell it from W, or not at
+    all; of the difference the largest entries stay where there is no room for all of them.
     """
     found = [np.asarray(head.W, float) for head in model.heads]
     left = pack_all(heads, "W", found, ROOM, factors=[factors_of(head) for head in model.heads])
@@ -132,6 +133,10 @@ def embed(heads: list[dict[str, Any]], model: Model, true_heads: list[Head] | No
             left -= taken
             for head, each in zip(heads, trial, strict=True):
                 head |= each
+        else:
+            for head in heads:
+                if head["W"]["block"] == 1 and head["largest_error"] <= SINGLE * head["largest"]:
+                    head["true"] = {"like": "W"}
         some = DIFFERENCE_SHARE * left
         left -= some - pack_all(heads, "difference", [W - other for W, other in zip(found, true, strict=True)], some)
     values = values_of(model.heads, signs)
