@@ -7,6 +7,7 @@ from collections.abc import Callable
 from . import (
     adapters_page,
     any_network_page,
+    audit_page,
     blocks_page,
     constants_page,
     decoder_page,
@@ -38,6 +39,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "your-model.md": your_model_page.page,
     "interop.md": interop_page.page,
     "serving.md": serving_page.page,
+    "audit.md": audit_page.page,
     "how-it-is-built.md": tree.page,
 }
 

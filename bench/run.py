@@ -20,6 +20,7 @@ from . import (
     accuracy,
     adapters,
     any_network,
+    audit,
     blocks,
     boxes,
     constants,
@@ -69,6 +70,7 @@ BENCHES = {
     "decoder": decoder,
     "constants": constants,
     "watch": watch,
+    "audit": audit,
 }
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import Answers, Interrupted, Json, Price, Ray, Replicas, Seed, examples, targets
+from .options import Answers, Interrupted, Json, Price, Ray, Replicas, Seed, check_replicas, examples, targets
 from .screen import console, patient_bar, print_json
 
 EXAMPLES = examples(
@@ -68,15 +68,14 @@ def command(
     from .folder import folder_for
     from .target import Asked, open_target
 
-    if ray is None and replicas is not None:
-        raise ValueError("expected --ray ADDRESS with --replicas N: where the cluster is on which to have them")
+    check_replicas(ray, replicas)
     asked = Asked(dim, answers, 0.0, 0.0, 0.0, max_norm, None, None)
     folder = run or folder_for(None, f"audit-{Path(target).stem}")
     opening = Opening(partial(open_target, target, asked), without_secrets(target))
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         opening.make()  # a target that cannot be opened is refused before workers start
         try:
-            with patient_bar() as progress, parallel(workers, ray, replicas) as executor:
+            with patient_bar("settings") as progress, parallel(workers, ray, replicas) as executor:
                 found = gh.audit(
                     opening,
                     threshold=threshold,
