@@ -15,6 +15,7 @@ from . import (
     interop_page,
     multi_head_page,
     noise_page,
+    report_page,
     serving_page,
     transformer_page,
     tree,
@@ -40,6 +41,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "interop.md": interop_page.page,
     "serving.md": serving_page.page,
     "audit.md": audit_page.page,
+    "report.md": report_page.page,
     "how-it-is-built.md": tree.page,
 }
 

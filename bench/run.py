@@ -36,6 +36,7 @@ from . import (
     overhead,
     relu,
     replicas,
+    report,
     signs,
     together,
     transformer,
@@ -71,6 +72,7 @@ BENCHES = {
     "constants": constants,
     "watch": watch,
     "audit": audit,
+    "report": report,
 }
 
 
