@@ -1,7 +1,8 @@
 """README.md says what was measured, its example runs, and every number is within its limit."""
 
-from __future__ import os
+from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
