@@ -36,7 +36,7 @@ asks for `/v2/models/NAME/config`, an extension of Triton's that is served for i
 Behind a bearer token, the environment's GLASSHEAD_TOKEN of the server, each client sends it in a header of its own and
 gets {strangers} without.
 
-## Executors
+## Many machines
 
 `gh.from_executor` on the workers of executors of others: a head with d = 8, cut into parts of at most 16 sequences.
 
@@ -45,6 +45,15 @@ gets {strangers} without.
 Dask's executor does not say how many workers it has: give `replicas=`. mpi4py was run as
 `mpiexec -n 4 python -m mpi4py.futures script.py`, where the workers are there from the start; started by
 `MPIPoolExecutor(3)` alone, which has MPI start them, MPICH of PyPI aborted here before a function was called.
+
+`gh.from_ray(factory, dim, replicas)` has replicas of the box as actors of a Ray cluster, that at `address=` ("auto" is
+the one on this machine) or one that is started for it; `glasshead recover`, `audit` and `experiment phase` have
+`--ray ADDRESS --replicas N`. One that is lost is restarted and what it was asked is asked again, which
+`oracle.resent` counts apart. Measured with Ray {ray} on {cpus} cores, `bench/results/replicas.json`: against a box that
+sleeps {sleeps} ms per query {replicas} replicas were {times} times as fast as one (d = {dim}, {queries} queries);
+of {kills} recoveries in each of which a replica was killed {same} came out the same bit for bit, {lost} lost a batch,
+and {resent} sequences were asked again in all. A cluster that asks for a token is joined with RAY_AUTH_MODE=token in
+the environment.
 """
 
 
@@ -96,6 +105,24 @@ def executors(rows: list[dict[str, Any]]) -> str:
     return markdown(["executor", "packages", "recovered", "queries", "takes a lambda as box"], body)
 
 
+def on_ray(record: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of replicas on Ray."""
+    row, killed = record["speed"][-1], record["killed"]
+    return {
+        "ray": record["ray"],
+        "cpus": record["machine"]["cpus"],
+        "sleeps": f"{1e3 * record['seconds_each']:g}",
+        "replicas": record["replicas"],
+        "times": f"{row['times']:.2f}",
+        "dim": row["dim"],
+        "queries": f"{row['queries']:,}",
+        "kills": killed["runs"],
+        "same": killed["same"],
+        "lost": killed["lost"],
+        "resent": killed["resent"],
+    }
+
+
 def page() -> str:
     record = load("interop")
     v2 = [row for row in record["rows"] if row["protocol"].startswith("Open")]
@@ -109,5 +136,6 @@ def page() -> str:
             clients=clients(record["clients"]["rows"]),
             strangers=" and ".join(sorted({str(did["without a token"][0]) for did in guarded})),
             executors=executors(record["executors"]),
+            **on_ray(load("replicas")),
         )
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from . import (
     adapters_page,
     any_network_page,
+    audit_page,
     blocks_page,
     constants_page,
     decoder_page,
@@ -14,6 +15,7 @@ from . import (
     interop_page,
     multi_head_page,
     noise_page,
+    report_page,
     serving_page,
     transformer_page,
     tree,
@@ -38,6 +40,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "your-model.md": your_model_page.page,
     "interop.md": interop_page.page,
     "serving.md": serving_page.page,
+    "audit.md": audit_page.page,
+    "report.md": report_page.page,
     "how-it-is-built.md": tree.page,
 }
 

@@ -39,8 +39,8 @@ The page says so itself at its end. In short, for a recovery:
   our files that has not changed since, else the certified bound, else answers to fresh sequences.
 - **The weights**: W recovered, true, and their difference on a scale of its own. Point at an entry to read it in all
   maps at once; click, then scroll to zoom, drag to move; or use the arrow keys, `+`, `-` and `0`. With several heads
-  each has a picture to choose it by. Where W of all heads takes more than about 2.7 MB, entries that are largest in
-  size stand for their neighbours, which the page then says.
+  each has a picture to choose it by. W is drawn to the seven digits of a float32. Where all heads take
+  more than about 2.7 MB, the entry of largest size stands for its neighbours, and the page says so.
 - **Singular values** left of the dashed line are the rank; **the attention pattern** shows what the recovered head
   looks at in three made-up sequences.
 - **Certified intervals** are how far off W and v can be, next to how far off they are where that is known; **fresh

@@ -20,6 +20,7 @@ from . import (
     accuracy,
     adapters,
     any_network,
+    audit,
     blocks,
     boxes,
     constants,
@@ -36,6 +37,7 @@ from . import (
     overhead,
     relu,
     replicas,
+    report,
     signs,
     together,
     transformer,
@@ -71,6 +73,8 @@ BENCHES = {
     "decoder": decoder,
     "constants": constants,
     "watch": watch,
+    "audit": audit,
+    "report": report,
 }
 
 

@@ -10,6 +10,7 @@ from glasshead._serve.watch import NOTICED, SHORT
 from .sensing.table import markdown
 from .stored import load, number, wrapped
 from .watch import DECOYS, hides
+from .watch_others import DIMS as OTHER_DIMS
 
 TEXT = """# Serving a model
 
@@ -72,10 +73,18 @@ Of {honest} clients that send words ({real} of them with the embeddings of all-M
 sentences of 1 to 64 tokens, keywords, repeats, padding; {told} sequences) {noticed} were noticed; the highest score was
 {highest} of {limit}.
 
+The thresholds were chosen on recoveries and clients such as these. On others, with {others} models each:
+
+{other_attacks}
+
+and of {other_clients} clients that send no sentences ({kinds}; {other_dims} numbers to a token, in float64, float32 and
+float16) {other_noticed} were noticed.
+
 So decoys hide a recovery only from {times} times its queries on. Sequences of more than {short} different tokens are
 not looked at: the watch tells an owner who uses the known methods, and is no defence against somebody who has read
 how it works; limits on answers are (`gh.defences`, `--quota`). It is wrong about a client that sends one-hot vectors,
-or the same vectors scaled in several ways.
+or the same vectors scaled in several ways, or single measurements that change by less than a thousandth from one to the
+next.
 """
 
 
@@ -98,6 +107,8 @@ def page() -> str:
         )
         for row in watch["rows"]
     ]
+    others = watch["others"]
+    others_rows = [(row["attack"], row["dim"], f"{row['queries']:,}", row["noticed"]) for row in others["rows"]]
     shares = [share for row in watch["rows"] for kind in DECOYS if (share := hides(row, kind, seeds)) is not None]
     loads = [
         (
@@ -141,6 +152,12 @@ def page() -> str:
             noticed=honest["noticed"],
             highest=number(honest["highest"]),
             limit=f"{NOTICED:g}",
+            others=len(others["seeds"]),
+            other_attacks=markdown(head[:4], others_rows),
+            other_clients=f"{sum(kind['clients'] for kind in others['honest']):,}",
+            kinds=", ".join(f"{kind['clients']} {kind['kind']}" for kind in others["honest"]),
+            other_dims=f"{min(OTHER_DIMS)} to {max(OTHER_DIMS)}",
+            other_noticed=sum(kind["noticed"] for kind in others["honest"]),
             short=SHORT,
             times=f"{1 / (1 - min(shares)):.0f}" if shares else "any number of",
         )

@@ -14,6 +14,9 @@ from tests.serve.honest import Habits, batches, vocabulary
 import glasshead as gh
 from glasshead._serve import Watch
 
+from . import watch_others
+from .watch_others import MOST_QUERIES, MOST_SHARE
+
 Progress = Callable[[int, int, str], None]
 
 SEEDS = 3  # models of each kind
@@ -25,7 +28,6 @@ DECOYS = {
     "sentences": Habits("any", True, "not", True, 0.1, "float64"),
     "short": Habits("short", True, "not", False, 0.0, "float64"),
 }
-MOST_QUERIES, MOST_SHARE = 50, 0.01  # until a recovery is to be noticed, whichever is more
 
 
 def through_a_network(seed: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -132,7 +134,8 @@ def run(progress: Progress) -> dict[str, Any]:
         progress(10 * done, total, attack[0])
         rows.append(one_attack(*attack))
     words = honest(progress, 10 * len(ATTACKS), total)
-    return {"seeds": SEEDS, "shares": SHARES, "rows": rows, "honest": words}
+    others = watch_others.run(progress)
+    return {"seeds": SEEDS, "shares": SHARES, "rows": rows, "honest": words, "others": others}
 
 
 def hides(row: dict[str, Any], kind: str, seeds: int) -> float | None:
@@ -149,3 +152,4 @@ def broken(result: dict[str, Any]) -> Iterable[str]:
             yield f"{row['attack']}: {row['queries']} queries, too few to say"
     if result["honest"]["noticed"]:
         yield f"{result['honest']['noticed']} of {result['honest']['clients']} clients that send words were noticed"
+    yield from watch_others.broken(result["others"])

@@ -37,7 +37,9 @@ def test_pages_are_in_sync_with_the_measurements(name):
     assert (ROOT / "docs" / name).read_text() == PAGES[name](), f"docs/{name} is out of date: run `make tables`"
 
 
-@pytest.mark.parametrize("name", ["noise.md", "transformers.md", "any-network.md", "multi-head.md", "hugging-face.md"])
+@pytest.mark.parametrize(
+    "name", ["noise.md", "transformers.md", "any-network.md", "multi-head.md", "hugging-face.md", "audit.md"]
+)
 def test_examples_run(name):
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(), re.DOTALL)
     assert examples

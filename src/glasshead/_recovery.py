@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ import numpy as np
 from ._figures import heads_figure, save_figure
 from ._models import Model, load, save, written_whole
 
-MOST_PAIRS = 256  # predictions and answers that are kept: enough for a picture
+MOST_PAIRS = 128  # predictions and answers that are kept: enough for a picture
 UNNOTICED = 0.05  # the probability with which what `unseen` says passes
 MODEL_FILE, RESULT_FILE = "model.safetensors", "recovery.json"
 
@@ -31,8 +31,8 @@ class Checked:
 
     sequences: int
     within: float
-    predicted: tuple[float, ...] = ()
-    answered: tuple[float, ...] = ()
+    predicted: tuple[float, ...] = field(default=(), repr=False)
+    answered: tuple[float, ...] = field(default=(), repr=False)
 
     @property
     def unseen(self) -> float:

@@ -94,6 +94,39 @@ def test_a_box_that_fails_says_so():
         gh.audit(gh.ValueOracle(box, 4))
 
 
+def test_a_box_that_fails_on_the_way_is_not_taken_for_a_defence_that_holds(tmp_path):
+    answered = 0
+
+    def box(X: np.ndarray) -> np.ndarray:
+        nonlocal answered
+        answered += len(X)
+        if answered > 130:
+            raise ConnectionError("gone away")
+        return HEAD(X)
+
+    own = {"three decimals": lambda f: gh.defences.rounded(f, 3)}
+    with pytest.raises(gh.OracleError, match="gone away"):
+        gh.audit(gh.ValueOracle(box, HEAD.dim), defences=own, budget=2000, folder=tmp_path)
+    assert not list((tmp_path / "settings").glob("*.json"))
+    answered = -(10**9)
+    found = gh.audit(gh.ValueOracle(box, HEAD.dim), defences=own, budget=2000, folder=tmp_path)
+    assert [finding.returned for finding in found.findings] == [True, True]
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_small_dimensions(dim):
+    found = gh.audit(gh.Attention.random(dim, seed=4), budget=1000)
+    assert found.row(found.findings[0])["outcome"] == "recovered"
+    assert len({finding.name for finding in found.findings}) == len(found.findings)
+
+
+def test_a_box_that_always_answers_the_same_is_copied_by_anybody():
+    found = gh.audit(gh.Attention(np.ones((3, 3)), np.zeros(3)), budget=500).findings[0]
+    assert not found.returned
+    assert found.attack == "fitting"
+    assert found.function_error == 0
+
+
 def test_a_box_of_another_kind_is_not_called_copied():
     def box(X: np.ndarray) -> np.ndarray:
         return np.sin(3 * X[:, -1, 0]) * np.abs(X).max(axis=(1, 2))

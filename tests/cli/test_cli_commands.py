@@ -12,10 +12,10 @@ from tests.boxes.local import head_file
 from tests.boxes.served import Served
 
 import glasshead as gh
-from glasshead._cli import compare, demo, new, options, plan, recover
+from glasshead._cli import compare, demo, new, options, plan, recover, report
 from glasshead._families import ANSWERS, NAMES
 
-COMMANDS = {"demo": demo, "new": new, "recover": recover, "plan": plan, "compare": compare}
+COMMANDS = {"demo": demo, "new": new, "recover": recover, "plan": plan, "compare": compare, "report": report}
 
 
 def test_demo_shows_and_saves(cli):
@@ -24,7 +24,13 @@ def test_demo_shows_and_saves(cli):
     assert result.code == 0
     assert gh.distance(target, gh.Attention.random(5, seed=3)) == 0
     assert 0 <= gh.distance(found.model, target) < 1e-13
-    for shown in ("shown/W.svg", f"{found.queries} everything included", "held-out check", f"{target.W[0, 0]: .16f}"):
+    for shown in (
+        "shown/report.html",
+        "shown/W.svg",
+        f"{found.queries} everything included",
+        "held-out check",
+        f"{target.W[0, 0]: .16f}",
+    ):
         assert shown in result.words
     assert Path("shown/W.svg").read_text().count("recovered W") == 1
 
@@ -36,6 +42,7 @@ def test_demo_measures_what_it_claims(cli):
     assert fields["error_v"] == np.abs(found.model.v - target.v).max()
     assert fields["queries"] == found.queries
     assert Path(fields["picture"]).is_file()
+    assert Path(fields["report"]).read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize("rank", [None, 2])

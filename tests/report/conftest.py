@@ -13,6 +13,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._cli.app import run
+from glasshead._recovery import recovered
 
 from . import samples
 
@@ -71,17 +72,21 @@ def browse(chromium: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The page of a head and of three heads recovered by the command line, of an audit, and of twelve large heads."""
+def pages(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The page of a head and of three heads recovered by the command line, of an audit, of twelve large heads, and of
+    a block, whose values are matrices."""
     folder = tmp_path_factory.mktemp("pages")
     gh.save(gh.Attention.random(16, rank=3, seed=1), folder / "head.safetensors")
     gh.save(gh.MultiHead.random(12, heads=3, rank=2, seed=1), folder / "heads.safetensors")
     for name in ("head", "heads"):
         assert run(["recover", str(folder / f"{name}.safetensors"), "--run", str(folder / name), "--json"]) == 0
+    block = gh.Block.random(6, heads=2, seed=1)
+    found = recovered(block, (3, 3), queries=99, limit=42, reason="made for a test")
     large = samples.twelve_heads(folder / "large")
     return {
         "head": folder / "head" / "report.html",
         "heads": folder / "heads" / "report.html",
+        "block": gh.report(found, folder / "block.html", truth=block),
         "audit": gh.report(samples.audit_folder(folder / "audit")),
         "large": gh.report(large, truth=gh.load(large / "truth.safetensors")),
     }

@@ -51,7 +51,7 @@ def readout(page, panel: str) -> float:
     return float(page.locator(f"#weights-maps-readout [data-panel={panel}]").get_attribute("data-value"))
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "large"])
+@pytest.mark.parametrize("kind", [*KINDS, "large", "block"])
 def test_it_loads_from_disk_alone(kind, pages, browse):
     opened = browse(pages[kind])
     assert opened.said == []
@@ -68,7 +68,7 @@ def test_axe_finds_nothing(kind, scheme, pages, browse):
     assert found.violations_count == 0, found.generate_report()
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "large"])
+@pytest.mark.parametrize("kind", [*KINDS, "large", "block"])
 def test_a_phone_scrolls_one_way_only(kind, pages, browse):
     page = browse(pages[kind], PHONE).page
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
@@ -108,6 +108,7 @@ def test_large_heads_are_drawn_from_their_factors(pages, browse):
     i, j = cell_under(page)
     W = gh.load_recovery(pages["large"].parent).model.heads[1].W
     assert readout(page, "W") == pytest.approx(W[i, j], abs=1e-5 * np.abs(W).max())
+    assert readout(page, "true") == readout(page, "W")  # float32 does not tell them apart
     assert pages["large"].stat().st_size <= 3_000_000
 
 
@@ -165,7 +166,7 @@ def test_points_can_be_read_by_pointer_and_keys(pages, browse):
 def test_the_table_sorts_and_filters(pages, browse):
     page = browse(pages["audit"]).page
     names = page.locator(".settings tbody .name")
-    queries = page.locator(".settings tbody tr td:nth-child(4)")
+    queries = page.locator(".settings tbody tr td:nth-child(3)")
     assert names.all_text_contents() == [row["name"] for row in samples.settings()]
     header = page.get_by_role("columnheader", name="Queries")
     header.get_by_role("button").click()
@@ -185,7 +186,7 @@ def test_the_table_sorts_and_filters(pages, browse):
 def test_unknown_numbers_sort_last(pages, browse):
     page = browse(pages["audit"], PHONE).page
     page.get_by_label("Sort by").select_option("error_W")  # what a phone has in place of headers
-    errors = page.locator(".settings tbody tr td:nth-child(5)").all_text_contents()
+    errors = page.locator(".settings tbody tr td:nth-child(4)").all_text_contents()
     known = [text for text in errors if text != "\u2014"]
     assert errors[: len(known)] == known
     assert [shown_number(text) for text in known] == sorted(shown_number(text) for text in known)

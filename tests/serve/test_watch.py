@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from bench import stored
 from bench import watch as measured
+from bench import watch_others as others
 
 import glasshead as gh
 from glasshead._serve import Watch
 from tests.serve.honest import Habits, batches, vocabulary
+from tests.serve.others import KINDS, asked
 from tests.serve.running import Running
 
 
@@ -114,3 +116,32 @@ def test_the_record_meets_its_limits_and_a_miss_gets_a_sentence():
     assert list(measured.broken(record)) == []
     record["rows"][0]["noticed"], record["honest"]["noticed"] = 51, 1
     assert len(list(measured.broken(record))) == 2
+
+
+@pytest.mark.parametrize("kind", ["one-hot", "scaled", "hardly changing"])
+def test_what_it_is_wrong_about(kind):
+    rng = np.random.default_rng(0)
+    sent = {
+        "one-hot": np.eye(16)[rng.integers(16, size=100)],
+        "scaled": rng.standard_normal(16) * rng.uniform(1, 2, (100, 1)),
+        "hardly changing": 20 + np.cumsum(1e-3 * rng.standard_normal((100, 16)), axis=0),
+    }[kind]
+    assert Watch().see(sent[:, None]) is not None
+
+
+def test_so_does_the_record_of_what_the_thresholds_were_not_chosen_on():
+    record = stored.load("watch")["others"]
+    assert list(others.broken(record)) == []
+    assert sum(row["queries"] > 4000 for row in record["rows"]) >= 12
+    assert sum(kind["clients"] for kind in record["honest"]) >= 1000
+    record["rows"][0]["noticed"], record["honest"][0]["noticed"] = 10**6, 1
+    assert len(list(others.broken(record))) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clients_that_send_no_sentences_are_not_noticed(kind):
+    for client in range(5):
+        rng, watch = np.random.default_rng([8, client]), Watch()
+        for X, roundoff in asked(kind, 12, 100, rng):
+            assert watch.see(X, roundoff) is None
+        assert watch.score < 6

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import BudgetExceeded, GlassheadError, HeadsMerged, OracleError
+from .._errors import BudgetExceeded, GlassheadError, HeadsMerged, JournalError, OracleError
 from .._models import Attention
 from .._oracles import Oracle, SignOracle, ValueOracle
 from .._plan import plan
@@ -100,6 +100,8 @@ class Attack:
                 found = error.known.get("unchecked")
                 errors.append(error)
             except GlassheadError as error:
+                if isinstance(error, JournalError) or (isinstance(error, OracleError) and error.__cause__ is not None):
+                    raise  # a box that is out of order, or a full disk, is no defence
                 found = getattr(error, "best", None)
                 errors.append(error)
             spent += oracle.queries
@@ -144,8 +146,9 @@ class Attack:
                 copies.append(judge.judged(fit.model, setting.answers == "sign", fit.queries, FITTING))
                 if copies[-1].error < self.threshold:
                     break
-        except GlassheadError:
-            return copies
+        except OracleError as error:
+            if error.__cause__ is not None:
+                raise
         return copies
 
     def bits(self, setting: Setting) -> float:

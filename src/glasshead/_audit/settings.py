@@ -108,9 +108,9 @@ def grid(honest: Honest, answers: str, parameters: int) -> list[Setting]:
             wraps.append(Setting("signs only", SIGNS, answers="sign"))
             wraps.append(Setting("signs only + clipped", COMBINED, (clip(honest.longest),), "sign"))
         wraps.append(Setting(f"signs, {WRONG:.0%} of them wrong", SIGNS, (flip,), "sign", WRONG))
-    for share in SHARES:
-        most = max(1, round(share * parameters))
-        wraps.append(Setting(f"at most {most:,} queries", BUDGET, answers=answers, budget=most))
+    for most in dict.fromkeys(max(1, round(share * parameters)) for share in SHARES):
+        name = f"at most {most:,} quer{'y' if most == 1 else 'ies'}"
+        wraps.append(Setting(name, BUDGET, answers=answers, budget=most))
     return wraps
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -15,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import Answers, Interrupted, Json, Price, Ray, Replicas, Seed, examples, targets
+from .options import Answers, Interrupted, Json, Price, Ray, Replicas, Seed, check_replicas, examples, targets
 from .screen import console, patient_bar, print_json
 
 EXAMPLES = examples(
@@ -65,18 +64,18 @@ def command(
     import glasshead as gh
 
     from .._audit import Opening
+    from .._report import report, shown_command, without_secrets
     from .folder import folder_for
     from .target import Asked, open_target
 
-    if ray is None and replicas is not None:
-        raise ValueError("expected --ray ADDRESS with --replicas N: where the cluster is on which to have them")
+    check_replicas(ray, replicas)
     asked = Asked(dim, answers, 0.0, 0.0, 0.0, max_norm, None, None)
     folder = run or folder_for(None, f"audit-{Path(target).stem}")
-    opening = Opening(partial(open_target, target, asked), target)
+    opening = Opening(partial(open_target, target, asked), without_secrets(target))
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         opening.make()  # a target that cannot be opened is refused before workers start
         try:
-            with patient_bar() as progress, parallel(workers, ray, replicas) as executor:
+            with patient_bar("settings") as progress, parallel(workers, ray, replicas) as executor:
                 found = gh.audit(
                     opening,
                     threshold=threshold,
@@ -91,12 +90,14 @@ def command(
         except KeyboardInterrupt as error:
             words = f"What was finished is kept: the same command with --run {folder} goes on from here"
             raise Interrupted("interrupted", words) from error
-    found = replace(found, command=shlex.join(["glasshead", *sys.argv[1:]]))
+    found = replace(found, command=shown_command(sys.argv[1:]))
     found.save(folder)
+    page = report(folder)
     if as_json:
         print_json(found.to_dict())
     else:
-        show_audit(found, folder)
+        show_audit(found)
+        console().print(f"[green]saved[/] {folder}; the page to look at is [bold]{page}[/]", soft_wrap=True)
 
 
 def load_honest(path: Path) -> Any:
@@ -132,7 +133,7 @@ def parallel(workers: int | None, ray: str | None, replicas: int | None) -> Iter
         executor.shutdown(cancel_futures=True)
 
 
-def show_audit(found: Any, folder: Path) -> None:
+def show_audit(found: Any) -> None:
     """The leak first, since it takes no chosen vectors; then a line for each setting, and what to do."""
     from rich.table import Table
     from rich.text import Text
@@ -155,4 +156,3 @@ def show_audit(found: Any, folder: Path) -> None:
     screen.print(table)
     screen.print()
     screen.print(Text(found.recommendation))
-    screen.print(f"[green]saved[/] {folder}", soft_wrap=True)

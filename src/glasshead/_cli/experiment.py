@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Command, Group, Json, Ray, Replicas, examples
+from .options import Command, Group, Json, Ray, Replicas, check_replicas, examples
 from .screen import print_json
 
 experiments = typer.Typer(
@@ -48,8 +48,7 @@ def phase(
 
     if rank > dim:
         raise ValueError(f"expected a rank from 1 to --dim {dim}, got --rank {rank}")
-    if ray is None and replicas is not None:
-        raise ValueError("expected --ray ADDRESS with --replicas N: where the cluster is on which to have them")
+    check_replicas(ray, replicas)
     with (
         nullcontext() if ray is None else ray_executor(ray, replicas) as executor,
         nullcontext() if as_json else bar("points") as report,

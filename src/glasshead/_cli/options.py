@@ -92,6 +92,11 @@ Replicas = Annotated[int | None, typer.Option(min=1, help="How many at a time, w
 Accuracy = Annotated[float | None, typer.Option(help="The largest acceptable error of W, in Frobenius norm.")]
 
 
+def check_replicas(ray: str | None, replicas: int | None) -> None:
+    if ray is None and replicas is not None:
+        raise ValueError("expected --ray ADDRESS with --replicas N: where the cluster is on which to have them")
+
+
 def make_folder(path: Path) -> None:
     """Made before the first query is asked: one that cannot be made costs none."""
     if path.exists() and not path.is_dir():

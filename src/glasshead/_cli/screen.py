@@ -56,7 +56,7 @@ def number(x: float | None) -> str:
 
 
 @contextmanager
-def patient_bar() -> Iterator[Callable[[int, int, str], None] | None]:
+def patient_bar(units: str = "queries") -> Iterator[Callable[[int, int, str], None] | None]:
     """A progress bar on a terminal, but only once the work has taken a while."""
     if not sys.stderr.isatty():
         yield None
@@ -69,7 +69,7 @@ def patient_bar() -> Iterator[Callable[[int, int, str], None] | None]:
         def progress(done: int, planned: int, what: str) -> None:
             nonlocal shown
             if shown is None and time.monotonic() - begun > PATIENCE:
-                shown = stack.enter_context(bar())
+                shown = stack.enter_context(bar(units))
             if shown is not None:
                 shown(done, planned, what)
 

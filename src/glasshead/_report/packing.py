@@ -8,45 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from .._linalg import numerical_rank, svd
-
 Packed = dict[str, Any]
+Factors = tuple[np.ndarray, np.ndarray]
 BYTES = 16 / 3  # of base64 for a float32
 
 
-def packed(matrix: np.ndarray, most: float) -> Packed:
+def packed(matrix: np.ndarray, most: float, factors: Factors | None = None) -> Packed:
     """The matrix for the page in at most that many bytes, or as many as a single number takes.
 
-    Whole as `{"shape", "block": 1, "dense"}`, or as `{"shape", "block": 1, "left" (n, r), "right" (r, m)}` where the
-    two factors hold all its digits in less; else the entry of largest size of every `block x block`.
+    Whole as `{"shape", "block": 1, "dense"}`, or as `{"shape", "block": 1, "left" (n, r), "right" (r, m)}` where it is
+    the product of two `factors` that are shorter; else the entry of largest size of every `block x block`.
     """
     rows, columns = matrix.shape
     shape = {"shape": [rows, columns]}
-    if whole_bytes(matrix.shape) > SMALL and (factors := balanced_factors(matrix)) is not None:
+    if factors is not None and sum(part.size for part in factors) * BYTES <= min(most, whole_bytes(matrix.shape)):
         left, right = factors
-        if (left.size + right.size) * BYTES <= most:
-            return shape | {"block": 1, "rank": len(right), "left": text_of(left), "right": text_of(right)}
+        return shape | {"block": 1, "rank": len(right), "left": text_of(left), "right": text_of(right)}
     block = 1
     while block < max(rows, columns) and whole_bytes((-(-rows // block), -(-columns // block))) > most:
         block += 1
     return shape | {"block": block, "dense": text_of(largest_of_blocks(matrix, block))}
 
 
-SMALL = 2**15  # bytes: below, looking for factors is not worth it
-
-
 def whole_bytes(shape: Sequence[int]) -> float:
     return BYTES * float(np.prod(shape))
-
-
-def balanced_factors(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """`left (n, r)` and `right (r, m)` with the product `matrix`, where they hold fewer numbers than it does."""
-    U, s, Vt = svd(matrix)
-    rank = max(1, numerical_rank(s, max(matrix.shape)))
-    if rank * sum(matrix.shape) >= matrix.size:
-        return None
-    root = np.sqrt(s[:rank])
-    return U[:, :rank] * root, root[:, None] * Vt[:rank]
 
 
 def largest_of_blocks(matrix: np.ndarray, block: int) -> np.ndarray:

@@ -2,11 +2,14 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 
 const THEMES = ["auto", "light", "dark"];
-function kept(value) { // what was chosen last time, where the browser lets a page remember
+function kept(value) {
+  // what was chosen last time, where the browser lets a page remember
   try {
     if (value) localStorage.setItem("glasshead-theme", value);
     return localStorage.getItem("glasshead-theme");
-  } catch { return null; }
+  } catch {
+    return null;
+  }
 }
 function setTheme(name) {
   const root = document.documentElement;
@@ -25,7 +28,13 @@ themeButton.addEventListener("click", () => {
 
 const parts = (data.kind === "audit" ? auditPage(data) : recoveryPage(data)).filter(Boolean);
 document.getElementById("main").append(...parts);
-document.getElementById("contents").append(...parts.filter((one) => one.dataset.title).map((one) => make("a", { href: `#${one.id}` }, one.dataset.title)));
-document.getElementById("made").append(`Made by glasshead ${data.version}. This page is one file: it loads nothing and sends nothing.`);
+document
+  .getElementById("contents")
+  .append(
+    ...parts.filter((one) => one.dataset.title).map((one) => make("a", { href: `#${one.id}` }, one.dataset.title)),
+  );
+document
+  .getElementById("made")
+  .append(`Made by glasshead ${data.version}. This page is one file: it loads nothing and sends nothing.`);
 setTheme(theme);
 document.documentElement.dataset.ready = "yes";

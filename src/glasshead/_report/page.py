@@ -20,7 +20,10 @@ from .recovered import recovery_data
 from .run import RUN_FILE, Run
 
 REPORT_FILE = "report.html"
-SCRIPTS = ("format", "scale", "chart", "heatmap", "table", "recovery", "audit", "page")  # in the order they are read
+SCRIPTS = (  # in the order they are read
+    *("format", "colour", "scale", "drawing", "chart", "heatmap", "table", "parts"),
+    *("head", "recovery", "settings", "tradeoff", "audit", "page"),
+)
 JOURNALS = "journal.sqlite"
 
 

@@ -9,16 +9,19 @@ import numpy as np
 
 from .._figures import nearest
 from .._identify import distance
-from .._linalg import svd
+from .._linalg import factored_svd
 from .._models import Head, Model, MultiHead
 from .._recovery import Recovery
-from .packing import packed
+from .packing import Factors, packed
 from .pattern import patterns
 from .run import Run
 
 ROOM = 2.75e6  # bytes of matrices in a page, which has 3 MB in all
-TRUE_SHARE, DIFFERENCE_SHARE = 0.4, 0.2  # of the room, for all heads together
+TRUE_SHARE = 0.4  # of the room, for the true W of all heads
+DIFFERENCE_SHARE = 0.7  # of what is left then, for what they differ by; the rest is for v
 MOST_SINGULAR = 512  # singular values of a head on a page
+LARGEST_DENSE = 2048  # rows of a W whose decomposition takes seconds, not minutes
+SINGLE = 2.0**-24  # the unit roundoff of float32, in which matrices are on a page
 DOUBLE = 16  # digits of a float64
 
 
@@ -84,38 +87,58 @@ def head_data(head: Head, true: Head | None, rank: int) -> dict[str, Any]:
         "rank": rank,
         "norm": float(np.linalg.norm(W)),
         "largest": float(np.abs(W).max()),
-        "singular": svd(W)[1][:MOST_SINGULAR].tolist(),
+        "singular": singular_values(head),
         "key_bias": head.has_key_bias,
     }
     if true is not None:
         W_true = np.asarray(true.W, float)
         off = W - W_true
         data |= {
-            "true_singular": svd(W_true)[1][:MOST_SINGULAR].tolist(),
+            "true_singular": singular_values(true),
             "error": float(np.linalg.norm(off)),
             "largest_error": float(np.abs(off).max()),
         }
     return data
 
 
+def singular_values(head: Head) -> list[float]:
+    """Those of W, the largest first; of a large W that is kept as factors none beyond these, of any other none."""
+    own = head.score_tensors()
+    if "Q" in own and head.dim > MOST_SINGULAR:
+        return factored_svd(own["Q"], own["K"])[1].tolist()
+    return np.linalg.svd(head.W, compute_uv=False)[:MOST_SINGULAR].tolist() if head.dim <= LARGEST_DENSE else []
+
+
+def factors_of(head: Head) -> Factors | None:
+    """Two factors of W, where they hold fewer numbers than W and do not take minutes to find."""
+    if "Q" not in head.score_tensors() and head.dim > LARGEST_DENSE:
+        return None
+    Q, K = head.factor()
+    return (K.T, Q) if 2 * len(Q) < head.dim else None
+
+
 def embed(heads: list[dict[str, Any]], model: Model, true_heads: list[Head] | None, signs: bool) -> None:
     """Put W and v of every head into its data, with what is true and the difference as far as there is room.
 
-    W comes first, whole if it fits; of the difference the largest entries stay where there is no room for all, and of
-    the truth, which is the one less the other, nothing.
+    W comes first. The truth is there whole, or as the same numbers where float32 does not tell it from W, or not at
+    all; of the difference the largest entries stay where there is no room for all of them.
     """
     found = [np.asarray(head.W, float) for head in model.heads]
-    left = pack_all(heads, "W", found, ROOM)
+    left = pack_all(heads, "W", found, ROOM, factors=[factors_of(head) for head in model.heads])
     if true_heads is not None:
         true = [np.asarray(head.W, float) for head in true_heads]
-        pairs = zip(found, true, strict=True)
-        left = pack_all(heads, "difference", [W - W_true for W, W_true in pairs], left, DIFFERENCE_SHARE * ROOM)
         trial: list[dict[str, Any]] = [{} for _ in heads]
-        taken = left - pack_all(trial, "true", true, left)
+        taken = left - pack_all(trial, "true", true, left, factors=[factors_of(head) for head in true_heads])
         if taken <= TRUE_SHARE * ROOM and all(each["true"]["block"] == 1 for each in trial):
             left -= taken
             for head, each in zip(heads, trial, strict=True):
                 head |= each
+        else:
+            for head in heads:
+                if head["W"]["block"] == 1 and head["largest_error"] <= SINGLE * head["largest"]:
+                    head["true"] = {"like": "W"}
+        some = DIFFERENCE_SHARE * left
+        left -= some - pack_all(heads, "difference", [W - other for W, other in zip(found, true, strict=True)], some)
     values = values_of(model.heads, signs)
     if values is None:
         return
@@ -147,12 +170,16 @@ def values_apart(model: Model, true_heads: list[Head], signs: bool) -> float | N
 
 
 def pack_all(
-    heads: list[dict[str, Any]], name: str, matrices: list[np.ndarray], room: float, most: float | None = None
+    heads: list[dict[str, Any]],
+    name: str,
+    matrices: list[np.ndarray],
+    room: float,
+    factors: list[Factors | None] | None = None,
 ) -> float:
     """Pack a matrix for each head under that name; returns the room that is left."""
-    share = (room if most is None else min(room, most)) / len(matrices)
-    for head, matrix in zip(heads, matrices, strict=True):
-        head[name] = packed(matrix, share)
+    share = room / len(matrices)
+    for head, matrix, parts in zip(heads, matrices, factors or [None] * len(matrices), strict=True):
+        head[name] = packed(matrix, share, parts)
         room -= sum(len(head[name].get(part, "")) for part in ("dense", "left", "right"))
     return room
 
