@@ -49,17 +49,10 @@ def test_progress_is_reported():
 @pytest.mark.parametrize("gated", [False, True])
 def test_models_are_saved_and_loaded(gated, tmp_path):
     model = gh.TwoLayer.random(5, 7, outputs=2, activation="silu", gated=gated)
-    path = model.save(tmp_path / "network.safetensors")
-    again = gh.TwoLayer.load(path)
+    again = gh.load(gh.save(model, tmp_path / "network.safetensors"))
     x = np.random.default_rng(0).standard_normal((3, 5))
     assert again.activation == "silu"
     assert np.array_equal(again(x), model(x))
-
-
-def test_other_files_are_refused(tmp_path):
-    gh.save(gh.Attention.random(4), tmp_path / "head.safetensors")
-    with pytest.raises(ValueError, match="holds a 'attention'"):
-        gh.TwoLayer.load(tmp_path / "head.safetensors")
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu-tanh", "silu"])

@@ -59,6 +59,7 @@ def command(
     norm: Annotated[
         str, typer.Option(help="A normalisation before the head: auto, none, layer:1e-5, rms:1e-6.")
     ] = "auto",
+    network: Annotated[bool, typer.Option("--network", help="Recover the network inside a block, too.")] = False,
     seed: Seed = 0,
     dim: Annotated[int | None, typer.Option(min=1, help="The length of a token, for module:callable.")] = None,
     dtype: Annotated[
@@ -116,6 +117,7 @@ def command(
                 budget=budget,
                 journal=journal,
                 norm=norm_of(norm),
+                network=network,
                 seed=seed,
                 progress=history,
             )

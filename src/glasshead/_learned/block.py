@@ -11,6 +11,8 @@ from .._models import Block
 from .kinds import in_columns
 from .learned import Attending, free_parameters, typical_score_error
 
+STAYS_A_BOX = "what is behind stays a box, which answers are asked of"
+
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedBlock(Attending):
@@ -57,7 +59,7 @@ class LearnedBlock(Attending):
         ranks = ", ".join(str(rank) for rank in dict.fromkeys(self.rank))
         count = "one head" if len(self.rank) == 1 else f"{len(self.rank)} heads"
         heads = f"{count} of rank {ranks}, each W to about {self.error:.0e} of itself"
-        return f"a block: {heads}{norms}{free}; {residual}; what is behind stays a box, which answers are asked of"
+        return f"a block: {heads}{norms}{free}; {residual}; {STAYS_A_BOX}"
 
     def says(self, x: np.ndarray) -> bool:
         """Whether the tokens that are answered alike, with attention and without, may be asked about. One token alone

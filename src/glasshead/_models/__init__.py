@@ -12,8 +12,9 @@ from .attention import Attention, Head
 from .block import Block
 from .files import Model, load, save, written_whole
 from .front_head import Behind, FrontHead
+from .inside import Inside
 from .multi_head import MultiHead, without_bias
-from .norm import Norm
+from .norm import Norm, token_before
 from .rotary import Rotary, Turning
 from .transformer import Network, Transformer
 from .two_layer import TwoLayer

@@ -9,6 +9,7 @@ token is a solution of `x + n(x) sum_h P_h = q + sum_hi a_hi n_i P_h`, and there
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .attention import Attention, Scoring
 from .circuits import Circuits
-from .feedforward import Feedforward
+from .feedforward import Feedforward, random_head
 from .fused import Layer
+from .inside import Inside
 from .multi_head import MultiHead
 from .norm import Norm, token_before
 from .rotary import Rotary
+from .two_layer import TwoLayer
 
 RESIDUAL_MAPS = ("assumed identity", "none", "unknown")
 
@@ -39,7 +42,7 @@ class Block(Circuits):
 
     `behind` asks the box: a sequence is answered like one token, `single_token(X)`, and the box is asked about that
     one; `asked` counts them. Without `behind` a block can attend but not answer, and that is how it is saved, unless
-    `Block.random` made it.
+    `Block.random` made it, or its `network` is known too.
 
     `residual_map` says what is known of the residual connection: "assumed identity" (then the value maps are
     identified), "none" (there is no such connection) or "unknown"; in the last two cases the value maps are known up to
@@ -92,8 +95,7 @@ class Block(Circuits):
         """Gaussian heads of rank `dim // heads` unless told, and behind them a GELU network with a LayerNorm before and
         after it, as in BERT."""
         rng = np.random.default_rng(seed)
-        r = max(1, dim // heads) if rank is None else rank
-        made = [random_head(dim, r, rng) for _ in range(heads)]
+        made = [random_head(dim, max(1, dim // heads) if rank is None else rank, rng) for _ in range(heads)]
         block = cls(made, norms=(Norm("layer", 1e-5, "behind"),), free=np.full((1, dim), 1 / np.sqrt(dim)))
         block.behind = Feedforward.random(np.eye(dim) + block._sum.v.sum(axis=0), rng)
         return block
@@ -113,6 +115,11 @@ class Block(Circuits):
     @property
     def has_key_bias(self) -> bool:
         return self._sum.has_key_bias
+
+    @property
+    def network(self) -> TwoLayer | None:
+        """The network behind the heads, reading normalised tokens, where it is known: such a block asks no box."""
+        return self.behind.network if isinstance(self.behind, Inside) else None
 
     @property
     def front(self) -> Norm | None:
@@ -159,6 +166,9 @@ class Block(Circuits):
                 "set block.behind = f"
             )
         batch, one = self.heads[0].batched(X)
+        if isinstance(self.behind, Inside):
+            whole = self.behind.answers(batch[:, -1], self.attended(self.behind.front(batch)))
+            return whole[0] if one else whole
         tokens = self.single_token(batch)
         self.asked += len(batch)
         answers: np.ndarray = np.asarray(self.behind(tokens[:, None]))
@@ -173,17 +183,10 @@ class Block(Circuits):
 
     def with_scores(self, *scoring: Scoring) -> Block:
         """This block with another W and key bias for each head, in front of the same box."""
-        return Block(
-            self._sum.with_scores(*scoring).heads,
-            residual_map=self.residual_map,
-            norms=self.norms,
-            rotary=None if self.rotary is None else self.rotary.with_scores(*scoring),
-            slopes=self.slopes,
-            unembedding=self.unembedding,
-            parallel=self.parallel,
-            free=self.free,
-            behind=self.behind,
-        )
+        block = copy(self)
+        block._sum, block.asked = self._sum.with_scores(*scoring), 0
+        block.rotary = None if self.rotary is None else self.rotary.with_scores(*scoring)
+        return block
 
     def largest_term(self, X: Float[np.ndarray, "*B N d"]) -> Float[np.ndarray, "*B"]:
         """The largest number that is known to be in the answer to each sequence: that of its tokens."""
@@ -211,8 +214,9 @@ class Block(Circuits):
         named |= {name: x for name in ("slopes", "unembedding") if (x := getattr(self, name)) is not None}
         named |= {"parallel": np.array(1.0)} if self.parallel else {}
         named |= {f"rotary.{name}": x for name, x in (self.rotary.tensors() if self.rotary else {}).items()}
-        behind = self.behind.tensors() if isinstance(self.behind, Feedforward) else {}
-        return named | {f"behind.{name}": tensor for name, tensor in behind.items()}
+        behind = self.behind.tensors() if isinstance(self.behind, Feedforward | Inside) else {}
+        part = "inside" if isinstance(self.behind, Inside) else "behind"
+        return named | {f"{part}.{name}": tensor for name, tensor in behind.items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Block:
@@ -221,10 +225,11 @@ class Block(Circuits):
         index = as_real(tensors["residual_map"], "residual_map")
         check_shape(index.shape == () and index in range(len(RESIDUAL_MAPS)), "one of the residual maps", index.shape)
         norms = [(name.split("."), float(eps)) for name, eps in sorted(tensors.items()) if name.startswith("norms.")]
-        inside, turning = (
+        behind, inside, turning = (
             {name.removeprefix(part): x for name, x in tensors.items() if name.startswith(part)}
-            for part in ("behind.", "rotary.")
+            for part in ("behind.", "inside.", "rotary.")
         )
+        made = Feedforward(**behind) if behind else None
         return cls(
             MultiHead.from_tensors(heads | {"bias": np.zeros(dim)}).heads,
             residual_map=RESIDUAL_MAPS[int(index)],
@@ -234,7 +239,7 @@ class Block(Circuits):
             unembedding=tensors.get("unembedding"),
             parallel="parallel" in tensors,
             free=tensors["free"],
-            behind=Feedforward(**inside) if inside else None,
+            behind=Inside.from_tensors(inside) if inside else made,
         )
 
     def __repr__(self) -> str:
@@ -243,11 +248,3 @@ class Block(Circuits):
         behind = "" if self.behind is not None else ", nothing behind"
         heads = f"Block(dim={self.dim}, heads={len(self.heads)}, residual_map={self.residual_map!r}"
         return f"{heads}{norms}{places}{behind})"
-
-
-def random_head(dim: int, rank: int, rng: np.random.Generator) -> Attention:
-    """Scores of the order of one for tokens with entries of that order, and values that all heads together make so."""
-    Q, K, V, O = (rng.standard_normal((rank, dim)) / np.sqrt(dim) for _ in range(4))  # noqa: E741 (its name everywhere)
-    key_bias = K.T @ rng.standard_normal(rank) / np.sqrt(rank)
-    v = V.T @ O
-    return Attention(np.sqrt(dim) / rank * K.T @ Q, v, key_bias=0.3 * key_bias)

@@ -1,4 +1,5 @@
-"""What is behind the heads of `gh.Block.random`: a GELU network with a LayerNorm before and after it, as in BERT."""
+"""The parts of `gh.Block.random`: its heads, and behind them a GELU network with a LayerNorm before and after it, as in
+BERT."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import numpy as np
 from scipy.special import erf  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from .._types import Float
+from .attention import Attention
 from .norm import Norm
 
 
@@ -37,3 +39,11 @@ class Feedforward:
 
     def tensors(self) -> dict[str, np.ndarray]:
         return {"S": self.S, "c": self.c, "A": self.A, "a": self.a, "C": self.C}
+
+
+def random_head(dim: int, rank: int, rng: np.random.Generator) -> Attention:
+    """Scores of the order of one for tokens with entries of that order, and values that all heads together make so."""
+    Q, K, V, O = (rng.standard_normal((rank, dim)) / np.sqrt(dim) for _ in range(4))  # noqa: E741 (its name everywhere)
+    key_bias = K.T @ rng.standard_normal(rank) / np.sqrt(rank)
+    v = V.T @ O
+    return Attention(np.sqrt(dim) / rank * K.T @ Q, v, key_bias=0.3 * key_bias)

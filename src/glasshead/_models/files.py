@@ -20,21 +20,23 @@ from .block import Block
 from .front_head import FrontHead
 from .multi_head import MultiHead
 from .transformer import Transformer
+from .two_layer import TwoLayer
 
 Model = Attention | Block | FrontHead | MultiHead | Transformer
 
 FORMAT, VERSION = "glasshead", 1
+NETWORK = TwoLayer.family  # no family of boxes that `gh.recover` knows, but saved like one
 
 
 @no_type_check
-def save(model: Model, path: str | os.PathLike[str]) -> Path:
+def save(model: Model | TwoLayer, path: str | os.PathLike[str]) -> Path:
     """Write a glasshead model to `path`, whole or not at all.
 
     >>> gh.save(gh.Attention.random(8), "head.safetensors")  # doctest: +SKIP
     """
     known = getattr(type(model), "family", None)
-    if known not in FAMILIES or type(model) is not model_class(known):
-        known = ", ".join(f"gh.{family.model}" for family in FAMILIES.values())
+    if known not in (*FAMILIES, NETWORK) or type(model) is not model_class(known):
+        known = ", ".join(f"gh.{name}" for name in (*(family.model for family in FAMILIES.values()), "TwoLayer"))
         raise TypeError(f"expected a glasshead model ({known}), got {type(model).__name__}")
     path = Path(path)
     if not path.parent.is_dir():
@@ -56,7 +58,7 @@ def written_whole(path: Path) -> Generator[Path, None, None]:
         part.unlink(missing_ok=True)
 
 
-def load(path: str | os.PathLike[str]) -> Model:
+def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `gh.save` wrote; anything else is refused with the reason, as a ValueError or an OSError."""
     path = Path(path)
     if path.is_dir():
@@ -73,8 +75,8 @@ def load(path: str | os.PathLike[str]) -> Model:
     if metadata.get("version") != str(VERSION):
         raise ValueError(f"{path} has version {metadata.get('version')}, this glasshead reads version {VERSION}")
     family = metadata.get("family")
-    if family not in FAMILIES:
-        raise ValueError(f"{path} holds a {family!r}, this glasshead knows {sorted(FAMILIES)}")
+    if family not in (*FAMILIES, NETWORK):
+        raise ValueError(f"{path} holds a {family!r}, this glasshead knows {sorted((*FAMILIES, NETWORK))}")
     try:
         return model_class(family).from_tensors(tensors)
     except KeyError as error:
@@ -97,4 +99,4 @@ def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
 
 def model_class(family: str) -> Any:
     """The class of the models of that family."""
-    return resolve(f"_models:{FAMILIES[family].model}")
+    return TwoLayer if family == NETWORK else resolve(f"_models:{FAMILIES[family].model}")

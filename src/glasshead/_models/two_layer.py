@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
-from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .activation import ACTIVATIONS, Activation
-from .files import FORMAT, VERSION, read_tensors, written_whole
 
 
 class TwoLayer:
@@ -129,25 +124,6 @@ class TwoLayer:
         weights = [tensors[name] for name in ("W1", "b1", "W2", "b2")]
         gate = {name: tensors[name] for name in ("gate", "gate_bias") if name in tensors}
         return cls(*weights, activation=known[int(index)], **gate)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a safetensors file, whole or not at all."""
-        path = Path(path)
-        metadata = {"format": FORMAT, "version": str(VERSION), "family": self.family}
-        with written_whole(path) as part:
-            save_file({name: np.asarray(a, order="C") for name, a in self.tensors().items()}, part, metadata)
-        return path
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> TwoLayer:
-        """Read what `save` wrote; anything else is refused with the reason, as a ValueError or an OSError."""
-        metadata, tensors = read_tensors(Path(path))
-        if metadata.get("format") != FORMAT or metadata.get("family") != cls.family:
-            raise ValueError(f"expected a network that save wrote, but {path} holds a {metadata.get('family')!r}")
-        try:
-            return cls.from_tensors(tensors)
-        except KeyError as error:
-            raise ValueError(f"{path} is damaged: it has no {error}") from error
 
     def __repr__(self) -> str:
         gated = "gated " * (self.gate is not None)

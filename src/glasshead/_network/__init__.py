@@ -5,5 +5,7 @@ derivatives and the count of neurons), `rank_one` and `rank_two` (their directio
 `ridge` (scales, biases, which activation), `signs`, `refine`, `check`, `result`; `piecewise` is the way for ReLU.
 """
 
+from .check import NOISIEST
 from .learn import recover_network
 from .result import RecoveredNetwork
+from .span import FILLING

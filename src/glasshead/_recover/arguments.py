@@ -55,6 +55,13 @@ def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) ->
     check_memory(dim)
 
 
+def check_network_wanted(network: Any, family: str) -> None:
+    if not isinstance(network, bool):
+        raise TypeError(f"expected network to be True or False, got {network!r}")
+    if network and family not in ("auto", "block"):
+        raise ValueError(f"expected network=True only with family 'block' or 'auto', got it with {family!r}")
+
+
 def settings(wanted: Wanted) -> dict[str, Any]:
     """All that decides which questions are asked, for the journal of a run."""
     box = wanted.box

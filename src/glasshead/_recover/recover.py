@@ -30,13 +30,21 @@ from .._errors import (
 )
 from .._families import FAMILIES, Method, resolve
 from .._journal import journalled
-from .._learned import HeldOut, Learned
+from .._learned import STAYS_A_BOX, HeldOut, Learned
 from .._models import Block, FrontHead, Norm
 from .._oracles import Answering, Flat, Opening, Oracle, Report, as_oracle, bar, guarded, read_opening
 from .._recognise import LAST_RESORT, NO_GUESS, Failure, find_families, find_next
 from .._recovery import Recovery
 from .._types import no_type_check
-from .arguments import CHECKS, Wanted, check_arguments, expected_queries, family_without_look, settings
+from .arguments import (
+    CHECKS,
+    Wanted,
+    check_arguments,
+    check_network_wanted,
+    expected_queries,
+    family_without_look,
+    settings,
+)
 from .refusal import add_notes, breaks, half_the_digits, inaccurate, why_not
 
 LARGEST_BOUND = float(np.finfo(float).max)  # on an error of W: a larger one is none
@@ -55,6 +63,7 @@ def recover(
     journal: str | PathLike[str] | None = None,
     norm: Norm | str | None = "auto",
     residual_map: str | None = "identity",
+    network: bool = False,
     seed: int = 0,
     progress: Report | bool | None = None,
 ) -> Recovery:
@@ -78,18 +87,21 @@ def recover(
     queries. Where the box normalises its tokens before the head, "any-network" finds that out, eps included, unless
     `norm` says it: a `gh.Norm`, or None for no normalisation. Of the residual connection of a "block" it is assumed
     that it adds the last token as it is, unless `residual_map=None`: value maps are then known up to one invertible
-    map.
+    map. With `network=True` the network inside a block is recovered after its heads, where norms stand in front of
+    both: `found.model.network` is a `gh.TwoLayer`, and the block answers by itself.
 
     From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to a positive factor, v with norm 1,
     and "auto" means "attention". It takes as many queries per free parameter as `accuracy` asks for bits, or 40.
     """
     wanted = Wanted(as_oracle(oracle), family, rank, accuracy, norm, residual_map, seed)
     check_arguments(wanted, budget, journal, progress)
+    check_network_wanted(network, family)
     kept = nullcontext((wanted.box, None)) if journal is None else journalled(wanted.box, journal, settings(wanted))
     with bar() if progress is True else nullcontext(progress or None) as report, kept as (asked, file):
         with guarded(asked, budget, report) as box:
             box.expect(expected_queries(wanted, FAMILIES.get(family, FAMILIES["attention"])))
             found, warning = recover_or_say(box, wanted)
+            found = recover_inside(box, found, wanted) if network and isinstance(found.model, Block) else found
         if file is not None and file.said:
             found = replace(found, reason=f"{found.reason}; {file.said}")
     if warning:
@@ -112,6 +124,28 @@ def recover_or_say(box: Oracle, wanted: Wanted) -> Outcome:
         return attempt()
     except (TargetMismatch, NotConverged) as error:  # it may round its answers instead: what was seen first counts
         raise refusal from error
+
+
+def recover_inside(box: Oracle, found: Recovery, wanted: Wanted) -> Recovery:
+    """What was found, with the network of the block; a refusal has the heads as the best that is known."""
+    try:
+        read = resolve("_learners.block:with_network")
+        whole, words, residual = read(box, found.model, np.random.default_rng(wanted.seed))
+    except BudgetExceeded as error:
+        error.known["heads"] = found
+        raise
+    except (NotConverged, TargetMismatch) as error:
+        error.best = found
+        raise
+    more = -(-whole.network.parameters // whole.dim)
+    return replace(
+        found,
+        model=whole,
+        queries=box.sent,
+        limit=found.limit + more,
+        residual=max(found.residual or 0.0, residual),
+        reason=found.reason.replace(STAYS_A_BOX, words),
+    )
 
 
 def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:

@@ -1,0 +1,189 @@
+"""The network inside a block with norms in front of its heads and of its network, once its heads are known.
+
+One token x alone has `a = x + n(x) total + offset` behind the heads, so a token can be made for every a, and the answer
+less a is the network's, read behind its norm: a function on a sphere, which `gh.recover_network` learns. Tokens are
+long, so that the eps of that norm does not matter. The `offset`, what heads add whatever they attend to, shows in one
+way only: along a ray of a, which the norm forgets, answers less a must not change. Where they do, the offset is wrong
+by as much, and the network's slopes, by differences, say in which direction. At last offset, constant and eps are
+fitted together, on tokens of ordinary size and shorter ones.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..._errors import Evidence, NotConverged, TargetMismatch
+from ..._linalg import mean_zero, unit
+from ..._models import Block, Inside, Norm, TwoLayer, token_before
+from ..._network import RecoveredNetwork, recover_network
+from ..._oracles import Oracle, single
+from ..._types import Float
+
+SHORT_RAY, LONG_RAY = 2.0**8, 2.0**10  # times a normalised token: eps is nothing there, and digits are left
+SLOPE_STEP = 1e-3  # radians
+RAYS = 3  # two would do
+OFFSET_ROUNDS = 3
+FITTED_SIZES = 1.0, 0.1, 0.01  # of a, where constant, offset and eps are fitted: at the last an eps of 1e-4 shows
+FIT_ROUNDS = 12
+FIRST_EPS = 1e-5
+SEEN = 1e-9  # of the largest singular value: what changes answers by less is left as it is
+NUDGE = 1e-6  # of numeric derivatives of the model, which asks nothing
+CHECKED, LONGEST = 24, 16  # fresh sequences, and tokens in the longest
+ACCEPTED = 1e-6  # of the largest answer
+ITSELF = "a block whose network is known answers by itself"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The box, asked about what lies behind its heads instead of about tokens."""
+
+    oracle: Oracle
+    block: Block
+    front: Norm
+
+    @property
+    def total(self) -> Float[np.ndarray, "d d"]:
+        return np.sum([head.v for head in self.block.heads], axis=0)
+
+    @property
+    def basis(self) -> Float[np.ndarray, "p d"]:
+        """Of what a norm lets through."""
+        d = self.oracle.dim
+        return mean_zero(d).T if self.front.kind == "layer" else np.eye(d)
+
+    def tokens(self, a: Float[np.ndarray, "B d"], offset: np.ndarray) -> Float[np.ndarray, "B d"]:
+        """Tokens that are a behind the heads; in a parallel block the network reads them directly."""
+        if self.block.parallel:
+            return a
+        x = token_before(self.front, self.total, a - offset)
+        if not np.isfinite(x).all():
+            raise NotConverged("no token was found for a point behind the heads, where the network reads it")
+        return x
+
+    def read(self, a: Float[np.ndarray, "B d"], offset: np.ndarray) -> Float[np.ndarray, "B d"]:
+        """What the network adds at a."""
+        x = self.tokens(a, offset)
+        return np.asarray(single(self.oracle, x)) - x - self.front(x) @ self.total - offset
+
+    def sphere(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
+        basis = self.basis
+        return np.sqrt(basis.shape[1]) * unit(rng.standard_normal((n, len(basis)))) @ basis
+
+
+def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Inside, RecoveredNetwork]:
+    """The network behind the heads of this block, with its norm and the constant that heads add."""
+    stream = stream_of(oracle, block)
+    oracle.stage = "reading the network"
+    offset = np.zeros(oracle.dim) if block.parallel else read_offset(stream, rng)
+    basis = stream.basis
+    found = recover_network(
+        lambda z: stream.read(LONG_RAY * z @ basis, offset),
+        len(basis),
+        sphere=True,
+        radius=float(np.sqrt(oracle.dim)),
+        seed=int(rng.integers(2**31)),
+    )
+    inside = Inside(
+        in_tokens(found.model, basis),
+        Norm(stream.front.kind, FIRST_EPS),
+        stream.front,
+        stream.total,
+        offset,
+        block.parallel,
+    )
+    return read_fitted(stream, inside, rng), found
+
+
+def stream_of(oracle: Oracle, block: Block) -> Stream:
+    """Refuses blocks whose network is not seen in this way."""
+    behind = any(norm.place == "behind" for norm in block.norms) or block.unembedding is not None
+    if block.front is None or behind or block.residual_map != "assumed identity":
+        raise NotConverged(
+            "the network of a block is read where a norm stands in front of the heads and of the network, nothing "
+            f"stands behind the last residual connection, and that is the identity: this is {block!r}; its heads are "
+            "recovered without network=True"
+        )
+    return Stream(oracle, block, block.front)
+
+
+def in_tokens(model: TwoLayer, basis: np.ndarray) -> TwoLayer:
+    """The network for normalised tokens, of one for their coordinates."""
+    gate = {} if model.gate is None else {"gate": model.gate @ basis, "gate_bias": model.gate_bias}
+    return TwoLayer(model.W1 @ basis, model.b1, model.W2, model.b2, activation=model.activation, **gate)
+
+
+def read_offset(stream: Stream, rng: np.random.Generator) -> Float[np.ndarray, " d"]:
+    """The constant that heads add, as far as a norm sees it, from answers along rays."""
+    offset, basis, d = np.zeros(stream.oracle.dim), stream.basis, stream.oracle.dim
+    for _ in range(OFFSET_ROUNDS):
+        rows, changes = [], []
+        for n in stream.sphere(RAYS, rng):
+            tangents = np.linalg.svd((basis @ n)[None])[2][1:] @ basis
+            turned = [np.cos(SLOPE_STEP) * n + s * np.sqrt(d) * np.sin(SLOPE_STEP) * tangents for s in (1, -1)]
+            there, back = (stream.read(LONG_RAY * points, offset) for points in turned)
+            slopes = (there - back) / (2 * SLOPE_STEP * np.sqrt(d))
+            near, far = stream.read(np.outer([SHORT_RAY, LONG_RAY], n), offset)
+            rows.append(slopes.T @ tangents * (1 / SHORT_RAY - 1 / LONG_RAY))
+            changes.append(near - far)
+        offset = offset + np.linalg.lstsq(np.concatenate(rows), np.concatenate(changes), rcond=SEEN)[0]
+    return offset
+
+
+def read_fitted(stream: Stream, inside: Inside, rng: np.random.Generator) -> Inside:
+    """With offset, constant and eps that fit answers to tokens of ordinary size and shorter ones."""
+    d, n = stream.oracle.dim, 2 + stream.oracle.dim // 8
+    a = np.concatenate([size * stream.sphere(n, rng) for size in FITTED_SIZES])
+    x = stream.tokens(a, inside.offset)
+    answers = np.asarray(single(stream.oracle, x))
+
+    def moved(inside: Inside, change: np.ndarray) -> Inside:
+        old = inside.network
+        change = np.where(np.arange(2 * d + 1) < d, 0.0, change) if inside.parallel else change
+        gate = {} if old.gate is None else {"gate": old.gate, "gate_bias": old.gate_bias}
+        b2 = old.b2 - change[:d] + change[d : 2 * d]
+        network = TwoLayer(old.W1, old.b1, old.W2, b2, activation=old.activation, **gate)
+        eps = inside.norm.eps * float(np.exp(np.clip(change[-1], -2, 2)))
+        return replace(inside, network=network, offset=inside.offset + change[:d], norm=Norm(inside.norm.kind, eps))
+
+    def missing(inside: Inside) -> np.ndarray:
+        return (answers - inside(x[:, None])).ravel()
+
+    best, left = inside, missing(inside)
+    for _ in range(FIT_ROUNDS):
+        steps = NUDGE * np.eye(2 * d + 1)
+        J = np.stack([(left - missing(moved(best, step))) / NUDGE for step in steps], axis=1)
+        tried = moved(best, np.linalg.lstsq(J, left, rcond=SEEN)[0])
+        rest = missing(tried)
+        if not np.linalg.norm(rest) < np.linalg.norm(left):
+            break
+        best, left = tried, rest
+    return best
+
+
+def check_inside(oracle: Oracle, block: Block, rng: np.random.Generator) -> float:
+    """The largest error of a block that answers by itself on fresh sequences, over the largest answer; too large a one
+    is refused."""
+    worst = 0.0
+    for length in rng.integers(1, LONGEST + 1, CHECKED).tolist():
+        X = rng.standard_normal((1, length, oracle.dim))
+        got, want = np.asarray(oracle(X)), block(X)
+        off = float(np.abs(got - want).max() / np.abs(got).max())
+        worst = max(worst, off)
+        if not off <= ACCEPTED:
+            seen = Evidence(ITSELF, X[0], f"expected {want[0, 0]:.12g}", f"{got[0, 0]:.12g}")
+            raise TargetMismatch("the network that was found does not answer like the box", seen)
+    return worst
+
+
+def with_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Block, str, float]:
+    """The block with its network, which needs no box any more; a sentence about it, and its largest error on fresh
+    sequences."""
+    inside, found = read_network(oracle, block, rng)
+    whole = copy(block)
+    whole.behind = inside
+    residual = check_inside(oracle, whole, rng)
+    words = f"behind the heads a {inside.network!r}: {found.reason}; the whole block answers within {residual:.1e}"
+    return whole, words, residual
