@@ -59,8 +59,8 @@ Medians of {opened} openings from disk in Chromium {chromium}, until everything 
 factors where these are shorter than the matrix, and is multiplied and drawn in the page.
 
 Curves are drawn by a small script of its own rather than by Observable Plot, which would be several times as large as
-all the rest of a small page, for four plain kinds of marks. It has neither zoom nor a way to read points by keys, so most
-of the script would still be needed.
+all the rest of a small page, for four plain kinds of marks. It has neither zoom nor a way to read points by keys, so
+most of the script would still be needed.
 
 `make browser` installs Debian's Chromium for the tests, which drive it through Playwright; `make test` leaves these
 out, and says so, where there is none.
