@@ -209,7 +209,7 @@ def spoiled(folder, name):
         return "expected recovery.json, written by glasshead recover --run"
     if name == "unfinished":
         (folder / "recovery.json").unlink()
-        return f"no recovery.json. To make it from the answers that were kept: glasshead recover /"
+        return "no recovery.json. To make it from the answers that were kept: glasshead recover /"
     if name == "damaged":
         (folder / "recovery.json").write_text('{"model": ')
         return "is not a recovery written by found.save"
