@@ -48,7 +48,7 @@ away less than what is measured here. Two attackers try every setting, each with
    overflows. What it returns carries a bound; what it refuses to stand by counts as a copy all the same, if it answers
    well enough.
 2. One who **fits**, where reading gives no copy below the threshold: least squares on answers to random sequences, to
-   twice as many as there are parameters at first, then to four times as many, as far as the budget goes. It proves
+   six times as many as there are parameters at first, then to four times as many, as far as the budget goes. It proves
    nothing, but two-digit answers are still equations. Without it the audit would praise defences that stop only
    theorems. It knows single heads with one number per answer; behind several heads only reading is tried.
 

@@ -39,8 +39,8 @@ The page says so itself at its end. In short, for a recovery:
   our files that has not changed since, else the certified bound, else answers to fresh sequences.
 - **The weights**: W recovered, true, and their difference on a scale of its own. Point at an entry to read it in all
   maps at once; click, then scroll to zoom, drag to move; or use the arrow keys, `+`, `-` and `0`. With several heads
-  each has a picture to choose it by. W is drawn to the seven digits of a float32. Where all heads take
-  more than about 2.7 MB, the entry of largest size stands for its neighbours, and the page says so.
+  each has a picture to choose it by. W is drawn to the seven digits of a float32; where all heads take too much room,
+  the entry of largest size stands for its neighbours, and the page says so.
 - **Singular values** left of the dashed line are the rank; **the attention pattern** shows what the recovered head
   looks at in three made-up sequences.
 - **Certified intervals** are how far off W and v can be, next to how far off they are where that is known; **fresh
@@ -49,7 +49,7 @@ The page says so itself at its end. In short, for a recovery:
 
 For an audit: how many settings give the model away, what each defence costs honest users against how wrong it leaves
 a thief's copy, and every setting in a table that can be sorted and filtered. Every curve has its numbers in a table
-below it, and every number on the page is one of the JSON inside it: pointing at a number shows all its digits.
+below it. The page holds its numbers as JSON, and shows these: pointing at a number shows all its digits.
 
 ## What it is made of
 
@@ -58,9 +58,9 @@ below it, and every number on the page is one of the JSON inside it: pointing at
 Medians of {opened} openings from disk in Chromium {chromium}, until everything is drawn. W travels as two float32
 factors where these are shorter than the matrix, and is multiplied and drawn in the page.
 
-Curves are drawn by a small script of its own rather than by Observable Plot: that would be half a megabyte in every
-page, several times the rest of it, for five plain kinds of marks. It has neither zoom nor a way to read points by key
-that it could share with the maps, so most of the script would still be there.
+Curves are drawn by a small script of its own rather than by Observable Plot, which would be several times as large as
+all the rest of a small page, for four plain kinds of marks. It has neither zoom nor a way to read points by keys, so
+most of the script would still be needed.
 
 `make browser` installs Debian's Chromium for the tests, which drive it through Playwright; `make test` leaves these
 out, and says so, where there is none.

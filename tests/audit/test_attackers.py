@@ -22,7 +22,7 @@ def test_a_fit_copies_a_head_behind_coarse_answers(coarse):
     users = honest()
     box = coarse(gh.defences.clipped(HEAD, users.longest))
     (*fits,) = fit_head(gh.ValueOracle(box), users.longest, 20_000, seed=0)
-    assert [fit.queries for fit in fits] == [86, 344, 1376, 5504, 20_000]
+    assert [fit.queries for fit in fits] == [258, 1032, 4128, 16_512, 20_000]
     assert users.misfit(answered(fits[-1].model, users.X)) < 0.01
 
 

