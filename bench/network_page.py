@@ -102,15 +102,16 @@ weights of each output follow by least squares. The result is the same function,
 ## Inside a block
 
 `gh.recover(box, family="block", network=True)`, `glasshead recover --network`, goes on after the heads where norms
-stand in front of these and of the network (GPT-2, LLaMA, torch's `norm_first=True`, and blocks with both side by side). Then
-`found.model.network` is a `gh.TwoLayer` for normalised tokens, gains and shifts of the norm folded in, `found.model` is
-saved whole and answers by itself.
+stand in front of these and of the network (GPT-2, LLaMA, torch's `norm_first=True`, and blocks with both side by
+side). Then `found.model.network` is a `gh.TwoLayer` for normalised tokens, gains and shifts of the norm folded in,
+`found.model` is saved whole and answers by itself.
 
-One token x alone is `a = x + n(x) P + c` behind the heads. P, the sum of all value maps, is known by then, so there is
-a token for every a, and what the box answers less a is the network, read behind its norm: a function on a sphere. Of the
-constant c the norm sees one thing: along a ray of a, which it forgets, the network must not change. Where it does, c is
-wrong by as much, and the network's slopes say in which direction. Tokens are long, so that eps does not matter; it is
-fitted at last, with c, on short ones. Blocks with norms behind, and logits, are refused with the heads as `best`.
+One token x alone is `a = x + n(x) P + c` behind the heads. P, the sum of all value maps, is known by then, so there
+is a token for every a, and what the box answers less a is the network, read behind its norm: a function on a sphere.
+Of the constant c the norm sees one thing: along a ray of a, which it forgets, the network must not change. Where it
+does, c is wrong by as much, and the network's slopes say in which direction. Tokens are long, so that eps does not
+matter; it is fitted at last, with c, on short ones. Blocks with norms behind, and logits, are refused with the heads
+as `best`.
 
 ## Limits
 
