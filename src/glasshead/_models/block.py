@@ -18,7 +18,6 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
 from .attention import Attention, Scoring
-from .circuits import Circuits
 from .feedforward import Feedforward, random_head
 from .fused import Layer
 from .inside import Inside
@@ -26,11 +25,12 @@ from .multi_head import MultiHead
 from .norm import Norm, token_before
 from .rotary import Rotary
 from .two_layer import TwoLayer
+from .whole_layer import WholeLayer
 
 RESIDUAL_MAPS = ("assumed identity", "none", "unknown")
 
 
-class Block(Circuits):
+class Block(WholeLayer):
     """Heads with value-output maps `v (d, d)`, a residual connection around them, and behind both whatever the box
     does.
 

@@ -33,6 +33,8 @@ class StateDict(dict[str, Any]):
     ) -> None:
         super().__init__(named)
         self.chosen, self.frequencies, self.key_value_heads = chosen, frequencies, key_value_heads
+        self.activation = ""  # and eps of both norms, of a whole layer: what its config must have
+        self.eps: tuple[float, ...] = ()
 
 
 class Exported(ABC):

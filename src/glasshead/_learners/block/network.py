@@ -55,17 +55,16 @@ class Stream:
         return mean_zero(d).T if self.front.kind == "layer" else np.eye(d)
 
     def tokens(self, a: Float[np.ndarray, "B d"], offset: np.ndarray) -> Float[np.ndarray, "B d"]:
-        """Tokens that are a behind the heads; in a parallel block the network reads them directly."""
-        if self.block.parallel:
-            return a
-        x = token_before(self.front, self.total, a - offset)
-        if not np.isfinite(x).all():
-            raise NotConverged("no token was found for a point behind the heads, where the network reads it")
-        return x
+        """Tokens that are a behind the heads, those that were found: for a short a there may be none. In a parallel
+        block the network reads tokens directly."""
+        x = a if self.block.parallel else token_before(self.front, self.total, a - offset)
+        return x[np.isfinite(x).all(axis=1)]
 
     def read(self, a: Float[np.ndarray, "B d"], offset: np.ndarray) -> Float[np.ndarray, "B d"]:
         """What the network adds at a."""
         x = self.tokens(a, offset)
+        if len(x) < len(a):
+            raise NotConverged("no token was found for a point behind the heads, where the network reads it")
         return np.asarray(single(self.oracle, x)) - x - self.front(x) @ self.total - offset
 
     def sphere(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
@@ -136,7 +135,8 @@ def read_fitted(stream: Stream, inside: Inside, rng: np.random.Generator) -> Ins
     """With offset, constant and eps that fit answers to tokens of ordinary size and shorter ones."""
     d, n = stream.oracle.dim, 2 + stream.oracle.dim // 8
     a = np.concatenate([size * stream.sphere(n, rng) for size in FITTED_SIZES])
-    x = stream.tokens(a, inside.offset)
+    ordinary = rng.standard_normal((2 * n, d))
+    x = np.concatenate([stream.tokens(a, inside.offset), ordinary])
     answers = np.asarray(single(stream.oracle, x))
 
     def moved(inside: Inside, change: np.ndarray) -> Inside:
