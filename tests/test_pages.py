@@ -10,6 +10,8 @@ from bench import (
     any_network_page,
     multi_head,
     multi_head_page,
+    network,
+    network_page,
     noise,
     signs,
     together,
@@ -29,6 +31,7 @@ MEASURED = {
     "multi_head": multi_head,
     "vector": vector,
     "together": together,
+    "network": network,
 }
 
 
@@ -38,7 +41,11 @@ def test_pages_are_in_sync_with_the_measurements(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["noise.md", "transformers.md", "any-network.md", "multi-head.md", "hugging-face.md", "audit.md"]
+    "name",
+    [
+        *("noise.md", "transformers.md", "networks.md", "any-network.md"),
+        *("multi-head.md", "hugging-face.md", "audit.md"),
+    ],
 )
 def test_examples_run(name):
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(), re.DOTALL)
@@ -70,6 +77,8 @@ def test_an_error_above_its_limit_is_marked_on_the_page(error, monkeypatch):
         (multi_head_page, "together", lambda r: r["hidden"][0].update(error=2e-8)),
         (multi_head_page, "vector", lambda r: r["published"][0].update(queries=2501)),
         (multi_head_page, "vector", lambda r: r["one_head"][0].update(W=2e-9)),
+        (network_page, "network", lambda r: r["rows"][0].update(error=2e-9)),
+        (network_page, "network", lambda r: r["rows"][0].update(queries=16_001)),
     ],
 )
 def test_what_misses_its_limit_is_marked_where_it_stands(page, name, spoil, monkeypatch):
@@ -112,6 +121,10 @@ def test_what_misses_its_limit_is_marked_where_it_stands(page, name, spoil, monk
         ("together", lambda r: r["crowded"][0].update(recovered=0), "0 of "),
         ("vector", lambda r: r["published"][0].update(queries=2501), "2501 queries > 2500"),
         ("vector", lambda r: r["one_head"][0].update(W=2e-9), "error 2e-09 > 1e-09"),
+        ("network", lambda r: r["rows"][0].update(error=2e-9), "error 2.0e-09 > 1e-09"),
+        ("network", lambda r: r["rows"][0].update(queries=16_001), "16,001 queries > 16,000"),
+        ("network", lambda r: r["rows"][0].update(refused=1), "1 of 5 refused"),
+        ("network", lambda r: r["wrong"]["dropout left on"][0].update(error=None), "wrong network accepted: dropout"),
     ],
 )
 def test_a_promise_that_is_missed_gets_a_sentence(name, spoil, sentence):
