@@ -44,6 +44,7 @@ from . import (
     trust,
     vector,
     watch,
+    whole_blocks,
 )
 
 RESULTS = Path(__file__).parent / "results"
@@ -55,6 +56,7 @@ BENCHES = {
     "signs": signs,
     "relu": relu,
     "network": network,
+    "whole_blocks": whole_blocks,
     "transformer": transformer,
     "any_network": any_network,
     "multi_head": multi_head,

@@ -18,6 +18,7 @@ from bench import (
     transformer,
     transformer_page,
     vector,
+    whole_blocks,
 )
 from bench.fresh import ROOT
 from bench.pages import PAGES
@@ -32,6 +33,7 @@ MEASURED = {
     "vector": vector,
     "together": together,
     "network": network,
+    "whole_blocks": whole_blocks,
 }
 
 
@@ -79,6 +81,7 @@ def test_an_error_above_its_limit_is_marked_on_the_page(error, monkeypatch):
         (multi_head_page, "vector", lambda r: r["one_head"][0].update(W=2e-9)),
         (network_page, "network", lambda r: r["rows"][0].update(error=2e-9)),
         (network_page, "network", lambda r: r["rows"][0].update(queries=16_001)),
+        (network_page, "whole_blocks", lambda r: r["rows"][0]["runs"][0].update(function=2e-8)),
     ],
 )
 def test_what_misses_its_limit_is_marked_where_it_stands(page, name, spoil, monkeypatch):
@@ -124,6 +127,7 @@ def test_what_misses_its_limit_is_marked_where_it_stands(page, name, spoil, monk
         ("network", lambda r: r["rows"][0].update(error=2e-9), "error 2.0e-09 > 1e-09"),
         ("network", lambda r: r["rows"][0].update(queries=16_001), "16,001 queries > 16,000"),
         ("network", lambda r: r["rows"][0].update(refused=1), "1 of 5 refused"),
+        ("whole_blocks", lambda r: r["rows"][0]["runs"][0].update(network=2e-6), "network 2.0e-06 > 1e-06"),
         ("network", lambda r: r["wrong"]["dropout left on"][0].update(error=None), "wrong network accepted: dropout"),
     ],
 )
