@@ -20,10 +20,10 @@ from .._recover import recover
 from .copies import FITTING, Copy, Finding, Judge
 from .fit import fit_head
 from .honest import Honest, Remembered
-from .settings import FRESH, Setting
+from .settings import FRESH_NOISE, Setting
 
-SHORTER = 1e3  # over the longest honest token: what is sent to a box that overflows at longer ones
-ROUGH = 0.1  # of ||W||: what is asked for where noise leaves no more within the budget
+SHORT_TOKENS = 1e3  # over the longest honest token: what is sent to a box that overflows at longer ones
+ROUGH_SHARE = 0.1  # of ||W||: what is asked for where noise leaves no more within the budget
 RETOLD = 13  # times as many queries where some signs are wrong (`gh.plan`)
 WIDEST = 64.0  # bits of a number that nothing was done to
 
@@ -121,9 +121,9 @@ class Attack:
         if first.tolerance or first.rtol:
             yield self.asked(box, setting), {}
         if any(isinstance(error, OracleError) for error in errors):
-            yield self.asked(box, setting, longest=SHORTER * self.honest.longest), {}
+            yield self.asked(box, setting, longest=SHORT_TOKENS * self.honest.longest), {}
         if isinstance(self.truth, Attention) and any(isinstance(error, BudgetExceeded) for error in errors):
-            yield self.asked(box, setting), {"accuracy": ROUGH * float(np.linalg.norm(self.truth.W))}
+            yield self.asked(box, setting), {"accuracy": ROUGH_SHARE * float(np.linalg.norm(self.truth.W))}
 
     def asked(self, box: Oracle, setting: Setting, told: Sequence[str] = (), longest: float = math.inf) -> Oracle:
         """The box behind the setting's defence, with these of its promises told."""
@@ -166,7 +166,7 @@ class Attack:
     def planned(self, errors: list[GlassheadError], setting: Setting) -> int | None:
         """What reading would take at least, where the budget ended it: what it asked for, or what `gh.plan` says."""
         spent = [error.budget + error.needed for error in errors if isinstance(error, BudgetExceeded)]
-        if not spent or not isinstance(self.truth, Attention) or setting.group == FRESH:
+        if not spent or not isinstance(self.truth, Attention) or setting.group == FRESH_NOISE:
             return max(spent, default=None)
         rank = int(np.linalg.matrix_rank(self.truth.W)) or None
         times = RETOLD if setting.flips else 1

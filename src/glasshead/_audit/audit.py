@@ -26,7 +26,7 @@ from .leak import Leak, find_leak
 from .settings import MITIGATIONS, Setting, grid, settings_of
 from .verdict import held, outcome, ranked, recommendation, verdict
 
-FORMAT = "glasshead audit 1"
+AUDIT_FORMAT = "glasshead audit 1"
 THREAT = "the attacker sends vectors of their choice and sees values, rounded values, noisy ones or signs"
 TECHNIQUE = "AML.T0024.002"
 THRESHOLD = 0.1  # of the spread of answers
@@ -74,7 +74,7 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """What `audit.json` holds."""
         return {
-            "format": FORMAT,
+            "format": AUDIT_FORMAT,
             "version": __version__,
             "command": self.command,
             "target": self.target,
@@ -141,12 +141,14 @@ def audit(
     kept in `folder`, and the same call goes on with those that are missing; `audit.json` is written there in the end.
     With an `executor` settings are tried in parallel: the target and the defences have to be picklable then.
     """
-    opening = target if isinstance(target, Opening) else Opening(partial(opened, target, dim), named(target))
-    box, truth = opening.make()
+    source = (
+        target if isinstance(target, TargetSource) else TargetSource(partial(open_box, target, dim), name_of(target))
+    )
+    box, truth = source.make()
     limit, most = positive(threshold, "threshold"), whole(budget, "budget", least=1)
     X = usual_sequences(box.dim, box.reach, seed) if honest is None else given_sequences(honest, box.dim)
     asked = Honest(X, answered(box, X), box.answers == "sign")
-    parameters = information_limit(box.dim) if truth is None else parameters_of(truth)
+    parameters = information_limit(box.dim) if truth is None else count_parameters(truth)
     settings = grid(asked, box.answers, parameters) if defences is None else settings_of(defences, box.answers)
     kind = family or ("auto" if truth is None else truth.family)
     attack = Attack(kind, truth, asked, limit, most, whole(seed, "seed", least=0))
@@ -154,21 +156,21 @@ def audit(
     if kept is not None:
         kept.begin(asked, {"dim": box.dim, "family": kind, "threshold": limit, "budget": most, "seed": seed})
     leak = find_leak(box, box.dim, asked.longest, seed) if asked.outputs > 1 else None
-    findings = tuple(run_all(opening, attack, settings, kept, progress, executor))
-    result = Audit(opening.name, kind, box.dim, parameters, limit, most, findings, leak, asked.queries, price_per_query)
+    findings = tuple(run_all(source, attack, settings, kept, progress, executor))
+    result = Audit(source.name, kind, box.dim, parameters, limit, most, findings, leak, asked.queries, price_per_query)
     if kept is not None:
         result.save(kept.path)
     return result
 
 
-class Opening(NamedTuple):
+class TargetSource(NamedTuple):
     """How to come by the box, in this process or another: `make()` gives an oracle, and the model where it is known."""
 
     make: Callable[[], tuple[Oracle, Any]]
     name: str
 
 
-def opened(target: Any, dim: int | None) -> tuple[Oracle, Any]:
+def open_box(target: Any, dim: int | None) -> tuple[Oracle, Any]:
     """The target as an oracle, and its parameters where it is one of our models."""
     if isinstance(target, str | os.PathLike):
         target = load(target)
@@ -177,11 +179,11 @@ def opened(target: Any, dim: int | None) -> tuple[Oracle, Any]:
     return ValueOracle(target, dim), target if isinstance(target, Model) else None
 
 
-def named(target: Any) -> str:
+def name_of(target: Any) -> str:
     return os.fspath(target) if isinstance(target, str | os.PathLike) else repr(target)
 
 
-def parameters_of(model: Any) -> int:
+def count_parameters(model: Any) -> int:
     """The free parameters of the heads of a model of ours, or of one head of that dimension."""
     heads = getattr(model, "heads", [model] if isinstance(model, Attention) else [])
     ranks = [max(1, int(np.linalg.matrix_rank(head.W))) for head in heads]
@@ -191,7 +193,7 @@ def parameters_of(model: Any) -> int:
 
 
 def run_all(
-    opening: Opening,
+    source: TargetSource,
     attack: Attack,
     settings: list[Setting],
     kept: AuditFolder | None,
@@ -202,7 +204,7 @@ def run_all(
     found: list[Finding | None] = [None if kept is None else kept.finding(k, each) for k, each in enumerate(settings)]
 
     missing = [k for k, each in enumerate(found) if each is None]
-    tries = [(k, opening, attack, settings[k], journals(kept, k, settings[k], attack)) for k in missing]
+    tries = [(k, source, attack, settings[k], journals(kept, k, settings[k], attack)) for k in missing]
     for (k, *_), (finding, copy) in as_finished(run_one, tries, executor):
         found[k] = finding
         if kept is not None:
@@ -213,9 +215,9 @@ def run_all(
 
 
 def run_one(
-    k: int, opening: Opening, attack: Attack, setting: Setting, journals: Path | None
+    k: int, source: TargetSource, attack: Attack, setting: Setting, journals: Path | None
 ) -> tuple[Finding, Any | None]:
-    return attack.run(opening.make()[0], setting, journals)
+    return attack.run(source.make()[0], setting, journals)
 
 
 def journals(kept: AuditFolder | None, k: int, setting: Setting, attack: Attack) -> Path | None:

@@ -82,7 +82,7 @@ class Judge:
         if not isinstance(found, Recovery):
             return Copy(None, queries)
         norm = float(np.linalg.norm(found.model.W)) if isinstance(found.model, Attention) else 0.0
-        bound = finite(found.bound / norm) if found.bound is not None and norm > 0 else None
+        bound = finite_or_none(found.bound / norm) if found.bound is not None and norm > 0 else None
         copy = self.judged(found.model, signs, queries, READING)
         return replace(copy, returned=returned, reason=found.reason, bound=bound)
 
@@ -91,7 +91,7 @@ class Judge:
         alone = getattr(model, "behind", None) is None  # else it answers with the box's help
         misfit = self.honest.misfit(answered(model, self.honest.X), signs) if alone else None
         error_W, error_v = (None, None) if self.truth is None else errors_of(model, self.truth, signs)
-        errors = finite(error_W), finite(error_v), finite(misfit)
+        errors = finite_or_none(error_W), finite_or_none(error_v), finite_or_none(misfit)
         return Copy(model, queries, attack, False, "", *errors)
 
 
@@ -107,5 +107,5 @@ def errors_of(model: Any, truth: Any, up_to_scale: bool) -> tuple[float | None, 
         return None, None
 
 
-def finite(x: float | None) -> float | None:
+def finite_or_none(x: float | None) -> float | None:
     return x if x is not None and math.isfinite(x) else None

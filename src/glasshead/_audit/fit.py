@@ -18,26 +18,27 @@ from scipy.special import softmax
 from .._models import Attention
 from .._oracles import Oracle
 
-TOKENS = 4  # of the sequences asked: long enough for attention to choose, short enough for every token to count
-SHORTEST = 2.0**-5  # of the longest token: scores are then a thousandth as large, and no softmax is saturated
-LEAST, FIRST_EQUATIONS = 1.5, 6  # answers for each parameter: with fewer there is nothing to average; and at first
-GROWTH = 4  # times as many answers, where those so far did not do
+FIT_TOKENS = 4  # of the sequences asked: long enough for attention to choose, short enough for every token to count
+SHORTEST_SHARE = 2.0**-5  # of the longest token: scores are then a thousandth as large, and no softmax is saturated
+LEAST_EQUATIONS = 1.5  # answers for each parameter: with fewer there is nothing to average
+FIRST_EQUATIONS = 6  # for each parameter, to begin with
+MORE_ANSWERS = 4  # times as many answers, where those so far did not do
 NUMBERS = 2**25  # of all tokens together, which the fit holds in memory: 256 MiB
-STEPS = 10  # of the fit, for each of its stages
-INNER = 30  # of the linear solver in each of them
+FIT_STEPS = 10  # of the fit, for each of its stages
+LINEAR_STEPS = 30  # of the linear solver in each of them
 STAGES = {0.25: 1e-2, 1.0: 1e-3}  # of the longest token: where scores are small the fit is easy; and how far
 # the misfit still has to fall in a step to go on
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittedHead:
     """A head fitted to so many answers."""
 
     model: Attention
     queries: int
 
 
-def fit_head(oracle: Oracle, longest: float, budget: int, seed: int) -> Iterator[Fit]:
+def fit_head(oracle: Oracle, longest: float, budget: int, seed: int) -> Iterator[FittedHead]:
     """Ask random sequences with tokens of many lengths up to `longest`, and fit W, v and a bias to the answers: to few
     of them first, then to four times as many, as far as budget and memory go; nothing where these are too small.
 
@@ -46,33 +47,33 @@ def fit_head(oracle: Oracle, longest: float, budget: int, seed: int) -> Iterator
     """
     d = oracle.dim
     parameters = d * d + d + 1
-    most = min(budget, NUMBERS // (TOKENS * d))
+    most = min(budget, NUMBERS // (FIT_TOKENS * d))
     rng = np.random.default_rng([seed, d])
     signs = oracle.answers == "sign"
-    X, y, theta = np.empty((0, TOKENS, d)), np.empty(0), None
-    while len(y) < most and most >= LEAST * parameters:
-        count = min(most, GROWTH * len(y) or FIRST_EQUATIONS * parameters)
-        fresh = rng.standard_normal((count - len(y), TOKENS, d))
-        sizes = longest * SHORTEST ** rng.uniform(0, 1, (len(fresh), 1, 1))
+    X, y, theta = np.empty((0, FIT_TOKENS, d)), np.empty(0), None
+    while len(y) < most and most >= LEAST_EQUATIONS * parameters:
+        count = min(most, MORE_ANSWERS * len(y) or FIRST_EQUATIONS * parameters)
+        fresh = rng.standard_normal((count - len(y), FIT_TOKENS, d))
+        sizes = longest * SHORTEST_SHARE ** rng.uniform(0, 1, (len(fresh), 1, 1))
         fresh *= sizes / np.linalg.norm(fresh, axis=-1, keepdims=True)
         answers = np.asarray(oracle(fresh), dtype=np.float64)
         X, y = np.concatenate([X, fresh]), np.concatenate([y, 2 * (answers > 0) - 1.0 if signs else answers])
         if theta is None:
-            theta = first_guess(X, y)
+            theta = even_head(X, y)
         lengths = np.linalg.norm(X[:, 0], axis=-1)
         for stage, enough in STAGES.items():
             some = lengths <= stage * longest
-            theta = fitted(theta, X[some], y[some], signs, enough)
-        yield Fit(Attention(theta[: d * d].reshape(d, d), theta[d * d : -1], bias=theta[-1]), count)
+            theta = nearest_head(theta, X[some], y[some], signs, enough)
+        yield FittedHead(Attention(theta[: d * d].reshape(d, d), theta[d * d : -1], bias=theta[-1]), count)
 
 
-def first_guess(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+def even_head(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """W = 0, where every token counts the same, and the v and bias that fit best then."""
     means = np.column_stack([X.mean(axis=1), np.ones(len(X))])
     return np.concatenate([np.zeros(X.shape[2] ** 2), np.linalg.lstsq(means, y, rcond=None)[0]])
 
 
-def fitted(theta: np.ndarray, X: np.ndarray, y: np.ndarray, signs: bool, enough: float) -> np.ndarray:
+def nearest_head(theta: np.ndarray, X: np.ndarray, y: np.ndarray, signs: bool, enough: float) -> np.ndarray:
     """Gauss-Newton in a trust region, its linear steps by LSMR: the Jacobian is never written down."""
     d = X.shape[2]
     Q, spread = X[:, -1], float(np.std(y)) or 1.0
@@ -105,6 +106,6 @@ def fitted(theta: np.ndarray, X: np.ndarray, y: np.ndarray, signs: bool, enough:
 
         return LinearOperator((len(y), len(theta)), matvec=forth, rmatvec=back, dtype=np.float64)  # type: ignore
 
-    linear = {"tr_solver": "lsmr", "tr_options": {"maxiter": INNER}}
+    linear = {"tr_solver": "lsmr", "tr_options": {"maxiter": LINEAR_STEPS}}
     how: dict[str, Any] = {"jac": jacobian, "ftol": enough, **linear}
-    return least_squares(misfit, theta, **how, max_nfev=STEPS).x
+    return least_squares(misfit, theta, **how, max_nfev=FIT_STEPS).x

@@ -15,8 +15,8 @@ from .copies import Finding
 from .honest import Honest
 from .settings import Setting
 
-BEGUN, TRIED = "begun.json", "settings"
-SAME = 1e-6  # relative: how far answers of the same box may differ from one day to the next
+BEGUN, SETTINGS_FOLDER = "begun.json", "settings"
+SAME_ANSWERS = 1e-6  # relative: how far answers of the same box may differ from one day to the next
 
 
 class AuditFolder:
@@ -37,22 +37,22 @@ class AuditFolder:
                     f"expected a new folder, an empty one, or that of an audit to go on with, got {self.path}, which "
                     f"holds other files and no {BEGUN}; name another one"
                 )
-            (self.path / TRIED).mkdir(parents=True, exist_ok=True)
+            (self.path / SETTINGS_FOLDER).mkdir(parents=True, exist_ok=True)
             self.write(BEGUN, how | {"answers": honest.answers.tolist()})
             return
-        (self.path / TRIED).mkdir(exist_ok=True)
+        (self.path / SETTINGS_FOLDER).mkdir(exist_ok=True)
         before = self.read(begun)
         differ = [name for name, value in how.items() if before.get(name) != value]
         if differ:
             was = ", ".join(f"{name}={before.get(name)}" for name in differ)
             raise ValueError(f"{self.path} holds an audit with {was}; name another folder, or the same to go on")
         answers = np.array(before.get("answers"), dtype=np.float64)
-        near = SAME * float(np.abs(honest.answers).max(initial=0.0))
+        near = SAME_ANSWERS * float(np.abs(honest.answers).max(initial=0.0))
         if answers.shape != honest.answers.shape or not np.allclose(answers, honest.answers, rtol=0, atol=near):
             raise ValueError(f"{self.path} holds the audit of another target, or of one that has changed since")
 
     def stem(self, k: int, name: str) -> str:
-        return f"{TRIED}/{k:02d}-{plain(name)}"
+        return f"{SETTINGS_FOLDER}/{k:02d}-{plain(name)}"
 
     def place(self, k: int, name: str) -> Path:
         """A folder for the answers of one setting."""

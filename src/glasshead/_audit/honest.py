@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-LENGTHS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64  # tokens of the sequences that stand for honest users
+HONEST_LENGTHS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64  # tokens of the sequences that stand for honest users
 EACH_LENGTH = 8  # sequences of each
 
 
@@ -96,7 +96,7 @@ def answered(box: Callable[[np.ndarray], Any], X: Sequence[np.ndarray]) -> np.nd
 def usual_sequences(dim: int, reach: float, seed: int) -> list[np.ndarray]:
     """Gaussian tokens with entries of about 1, none longer than the box takes, in sequences of 1 to 64 tokens."""
     rng = np.random.default_rng([seed, dim])
-    every = [rng.standard_normal((EACH_LENGTH, length, dim)) for length in LENGTHS]
+    every = [rng.standard_normal((EACH_LENGTH, length, dim)) for length in HONEST_LENGTHS]
     return [x * np.minimum(1.0, reach / np.linalg.norm(x, axis=-1, keepdims=True)) for x in every]
 
 

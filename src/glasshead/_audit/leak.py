@@ -16,11 +16,11 @@ import numpy as np
 
 from .. import defences
 
-FIRST = 32  # answers to begin with; then twice as many, until they span less than they could
-SPARE = 8  # answers more than the width, at least: a gap at the very end may be chance
-GAP = 8.0  # between neighbouring singular values: those of a random matrix with so many rows to spare are closer
-SHOWN = 512  # singular values that are kept for the report
-TOKENS = 3  # of the sequences that are asked
+FIRST_ANSWERS = 32  # answers to begin with; then twice as many, until they span less than they could
+SPARE_ANSWERS = 8  # answers more than the width, at least: a gap at the very end may be chance
+WIDTH_GAP = 8.0  # between neighbouring singular values: those of a random matrix with so many rows to spare are closer
+SHOWN_SINGULAR = 512  # singular values that are kept for the report
+LEAK_TOKENS = 3  # of the sequences that are asked
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,19 @@ def find_leak(box: Callable[[np.ndarray], Any], dim: int, size: float, seed: int
     None where answers are single numbers. The answers are defended after they are given, so that all settings together
     cost what one does.
     """
-    rng = np.random.default_rng([seed, dim, TOKENS])
+    rng = np.random.default_rng([seed, dim, LEAK_TOKENS])
     answers = np.empty((0, 0))
-    count = FIRST
+    count = FIRST_ANSWERS
     while True:
-        X = rng.standard_normal((count - len(answers), TOKENS, dim))
+        X = rng.standard_normal((count - len(answers), LEAK_TOKENS, dim))
         got = np.asarray(box(size * X / np.linalg.norm(X, axis=-1, keepdims=True)), dtype=np.float64)
         if got.ndim == 1 or got.shape[1] == 1:
             return None
         answers = got if not len(answers) else np.concatenate([answers, got])
         outputs = answers.shape[1]
-        if width_of(answers)[0] is not None or count >= outputs + 2 * SPARE:
+        if width_of(answers)[0] is not None or count >= outputs + 2 * SPARE_ANSWERS:
             break
-        count = min(2 * count, outputs + 2 * SPARE)
+        count = min(2 * count, outputs + 2 * SPARE_ANSWERS)
     spread = float(np.std(answers)) or 1.0
     ways = {
         "as they are": lambda f: f,
@@ -88,7 +88,7 @@ def find_leak(box: Callable[[np.ndarray], Any], dim: int, size: float, seed: int
     rows = []
     for name, wrap in ways.items():
         width, singular = width_of(np.asarray(wrap(lambda X: answers)(np.arange(len(answers))[:, None, None])))
-        rows.append(Width(name, width, tuple(singular[:SHOWN].tolist())))
+        rows.append(Width(name, width, tuple(singular[:SHOWN_SINGULAR].tolist())))
     width = rows[0].width
     space = None if width is None else np.linalg.svd(answers, full_matrices=False)[2][:width].T
     return Leak(answers.shape[1], len(answers), tuple(rows), space)
@@ -97,9 +97,9 @@ def find_leak(box: Callable[[np.ndarray], Any], dim: int, size: float, seed: int
 def width_of(answers: np.ndarray) -> tuple[int | None, np.ndarray]:
     """How many dimensions the answers span, by the widest gap of their singular values, and these."""
     singular = np.linalg.svd(answers, compute_uv=False)
-    most = min(answers.shape) - SPARE  # a gap further on may be chance
+    most = min(answers.shape) - SPARE_ANSWERS  # a gap further on may be chance
     floor = singular[0] * np.finfo(np.float64).eps
     ratios = singular[: max(0, most)] / np.maximum(singular[1 : max(0, most) + 1], floor)
-    if not len(ratios) or not np.isfinite(ratios).all() or ratios.max() < GAP:
+    if not len(ratios) or not np.isfinite(ratios).all() or ratios.max() < WIDTH_GAP:
         return None, singular
     return int(ratios.argmax()) + 1, singular

@@ -14,7 +14,7 @@ from typing import Any
 from .. import defences
 from .honest import Honest
 
-NONE, ROUNDING, FORMAT, NOISE, FRESH, SIGNS, NORMS, BUDGET, COMBINED, OWN = (
+NONE, ROUNDED_ANSWERS, NARROW_FORMAT, SAME_NOISE, FRESH_NOISE, ONLY_SIGNS, CLIPPED_NORMS, BUDGET, COMBINED, OWN = (
     "as it is",
     "rounding",
     "format",
@@ -36,10 +36,10 @@ MITIGATIONS = {
 }
 
 DECIMALS = range(8, 0, -1)
-NOISES = 1e-4, 1e-2, 1e-1  # over the spread of honest answers
+NOISE_LEVELS = 1e-4, 1e-2, 1e-1  # over the spread of honest answers
 RADII = 10.0, 3.0, 1.0  # over the longest honest token
-SHARES = 2.0, 0.5, 0.1  # queries over free parameters: below 1 nobody can know them all
-WRONG = 0.05  # of the signs
+BUDGET_SHARES = 2.0, 0.5, 0.1  # queries over free parameters: below 1 nobody can know them all
+WRONG_SIGNS = 0.05  # of the signs
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Setting:
         """What ATLAS calls it; nothing where a defence is not one of `gh.defences`."""
         known = {call_of(wrap)[0]: RESTORED if call_of(wrap)[0] == "clipped" else OBFUSCATED for wrap in self.wraps}
         ours = [known[name] for name in known if hasattr(defences, name)]
-        ours += [OBFUSCATED] * (self.answers == "sign" and self.group in (SIGNS, COMBINED))
+        ours += [OBFUSCATED] * (self.answers == "sign" and self.group in (ONLY_SIGNS, COMBINED))
         return tuple(dict.fromkeys([*ours, *[LIMITED] * (self.budget is not None)]))
 
     @property
@@ -97,18 +97,18 @@ def grid(honest: Honest, answers: str, parameters: int) -> list[Setting]:
     answers."""
     wraps = [Setting("as it is", NONE, answers=answers)]
     radii = {f"tokens clipped at {times:g} x honest": clip(times * honest.longest) for times in RADII}
-    wraps += [Setting(name, NORMS, (wrap,), answers=answers) for name, wrap in radii.items()]
+    wraps += [Setting(name, CLIPPED_NORMS, (wrap,), answers=answers) for name, wrap in radii.items()]
     if answers == "value":
         wraps += [Setting(name, group, (wrap,)) for group, name, wrap in of_values(honest)]
         short = clip(honest.longest)
         wraps += [Setting(f"{name} + clipped", COMBINED, (short, wrap)) for _, name, wrap in of_values(honest, True)]
     if answers == "sign" or honest.outputs == 1:
-        flip = partial(defences.flipped, probability=WRONG)
+        flip = partial(defences.flipped, probability=WRONG_SIGNS)
         if answers == "value":
-            wraps.append(Setting("signs only", SIGNS, answers="sign"))
+            wraps.append(Setting("signs only", ONLY_SIGNS, answers="sign"))
             wraps.append(Setting("signs only + clipped", COMBINED, (clip(honest.longest),), "sign"))
-        wraps.append(Setting(f"signs, {WRONG:.0%} of them wrong", SIGNS, (flip,), "sign", WRONG))
-    for most in dict.fromkeys(max(1, round(share * parameters)) for share in SHARES):
+        wraps.append(Setting(f"signs, {WRONG_SIGNS:.0%} of them wrong", ONLY_SIGNS, (flip,), "sign", WRONG_SIGNS))
+    for most in dict.fromkeys(max(1, round(share * parameters)) for share in BUDGET_SHARES):
         name = f"at most {most:,} quer{'y' if most == 1 else 'ies'}"
         wraps.append(Setting(name, BUDGET, answers=answers, budget=most))
     return wraps
@@ -117,17 +117,21 @@ def grid(honest: Honest, answers: str, parameters: int) -> list[Setting]:
 def of_values(honest: Honest, few: bool = False) -> list[tuple[str, str, Callable[[Any], Any]]]:
     """What may be done to numbers: group, name, defence; `few` leaves out what changes hardly anything."""
     some: list[tuple[str, str, Callable[[Any], Any]]] = [
-        (ROUNDING, f"rounded to {decimals} decimal{'s' * (decimals > 1)}", partial(defences.rounded, decimals=decimals))
+        (
+            ROUNDED_ANSWERS,
+            f"rounded to {decimals} decimal{'s' * (decimals > 1)}",
+            partial(defences.rounded, decimals=decimals),
+        )
         for decimals in (DECIMALS[-3:] if few else DECIMALS)
     ]
     some += [
-        (FORMAT, "float16", partial(defences.half)),
-        (FORMAT, "bfloat16", partial(defences.bfloat16)),
+        (NARROW_FORMAT, "float16", partial(defences.half)),
+        (NARROW_FORMAT, "bfloat16", partial(defences.bfloat16)),
     ]
-    for times in NOISES[1:] if few else NOISES:
+    for times in NOISE_LEVELS[1:] if few else NOISE_LEVELS:
         size = times * honest.spread
-        some.append((NOISE, f"noise {times:.2g}", partial(defences.noisy, tolerance=size)))
-        some.append((FRESH, f"fresh noise {times:.2g}", partial(defences.gaussian, sigma=size)))
+        some.append((SAME_NOISE, f"noise {times:.2g}", partial(defences.noisy, tolerance=size)))
+        some.append((FRESH_NOISE, f"fresh noise {times:.2g}", partial(defences.gaussian, sigma=size)))
     return some
 
 

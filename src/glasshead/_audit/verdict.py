@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from .copies import FITTING, Finding
 from .settings import BUDGET, NONE
 
-RECOVERED, DIRECTION, PARTLY, REFUSED, SPENT = "recovered", "direction", "partly", "refused", "budget"
-MOST_DIGITS = 15  # that a number of float64 has
+READ_WHOLE, DIRECTION, PARTLY, NOT_COPIED, SPENT = "recovered", "direction", "partly", "refused", "budget"
+DOUBLE_DIGITS = 15  # that a number of float64 has
 
 
 def outcome(found: Finding, threshold: float) -> str:
@@ -18,8 +18,8 @@ def outcome(found: Finding, threshold: float) -> str:
     if found.copy and not held(found, threshold):
         if not found.returned:
             return PARTLY
-        return DIRECTION if found.answers == "sign" else RECOVERED
-    return SPENT if found.plan is not None else REFUSED
+        return DIRECTION if found.answers == "sign" else READ_WHOLE
+    return SPENT if found.plan is not None else NOT_COPIED
 
 
 def held(found: Finding, threshold: float) -> bool:
@@ -32,7 +32,7 @@ def held(found: Finding, threshold: float) -> bool:
 def verdict(found: Finding, threshold: float) -> str:
     """One sentence."""
     asked, kind = f"{found.queries:,} queries", outcome(found, threshold)
-    if kind == RECOVERED:
+    if kind == READ_WHOLE:
         return f"recovered to {digits(worst(found))} with {asked}"
     if kind == DIRECTION:
         return f"direction only: all but the length of v, to {digits(worst(found))}, with {asked}"
@@ -58,15 +58,15 @@ def digits(error: float | None) -> str:
     """`7 digits`, of a relative error of 1e-7 or a little less."""
     if error is None:
         return "an accuracy that is not known"
-    count = MOST_DIGITS if error == 0 else min(MOST_DIGITS, math.floor(-math.log10(error)))
+    count = DOUBLE_DIGITS if error == 0 else min(DOUBLE_DIGITS, math.floor(-math.log10(error)))
     return f"{count} digit{'s' * (count != 1)}" if count >= 1 else f"within {error:.0%}"
 
 
 def off(found: Finding) -> str:
-    return "by an unknown amount" if found.error is None else f"{share(found.error)}"
+    return "by an unknown amount" if found.error is None else f"{as_share(found.error)}"
 
 
-def share(x: float) -> str:
+def as_share(x: float) -> str:
     return f"{x:.2g}" if x < 0.001 else f"{x:.1%}"
 
 
@@ -89,7 +89,7 @@ def recommendation(findings: Sequence[Finding], threshold: float, budget: int) -
     if answers is not None:
         said.append(
             f"The cheapest defence that held: {answers.name} ({answers.defence}), which costs honest users "
-            f"{share(answers.distortion)} of the spread of their answers; {verdict(answers, threshold)}."
+            f"{as_share(answers.distortion)} of the spread of their answers; {verdict(answers, threshold)}."
         )
     elif bare is None or not held(bare, threshold):
         said.append(f"Nothing that was done to tokens or answers kept the error of a copy above {threshold:g}.")

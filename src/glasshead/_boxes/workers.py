@@ -22,7 +22,7 @@ from .._validate import whole
 from .cluster import Cluster, join_cluster, told
 from .replicas import Raised, result_of
 
-Setting = TypeVar("Setting", bound=tuple[Any, ...])
+Arguments = TypeVar("Arguments", bound=tuple[Any, ...])
 Result = TypeVar("Result")
 
 RETRIES = 4  # times that a function is run again whose worker was lost: after that it is the function that ends workers
@@ -42,8 +42,8 @@ def ray_executor(address: str | None, workers: int | None = None) -> RayExecutor
 
 
 def as_finished(
-    function: Callable[..., Result], settings: Sequence[Setting], executor: Executor | None = None
-) -> Iterator[tuple[Setting, Result]]:
+    function: Callable[..., Result], settings: Sequence[Arguments], executor: Executor | None = None
+) -> Iterator[tuple[Arguments, Result]]:
     """Each setting, the arguments of a call, with what came of it as soon as that is there.
 
     Without an executor they are run here, one after the other.

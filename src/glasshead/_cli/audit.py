@@ -23,7 +23,7 @@ EXAMPLES = examples(
     "glasshead audit http://127.0.0.1:8000/v2/models/head --budget 20000",
     "glasshead audit target.safetensors --honest prompts.npy --json",
 )
-COLOURS = {"recovered": "red", "direction": "red", "partly": "red", "budget": "green", "refused": "green"}
+OUTCOME_COLOURS = {"recovered": "red", "direction": "red", "partly": "red", "budget": "green", "refused": "green"}
 
 
 def command(
@@ -63,7 +63,7 @@ def command(
     """
     import glasshead as gh
 
-    from .._audit import Opening
+    from .._audit import TargetSource
     from .._report import report, shown_command, without_secrets
     from .folder import folder_for
     from .target import Asked, open_target
@@ -71,13 +71,13 @@ def command(
     check_replicas(ray, replicas)
     asked = Asked(dim, answers, 0.0, 0.0, 0.0, max_norm, None, None)
     folder = run or folder_for(None, f"audit-{Path(target).stem}")
-    opening = Opening(partial(open_target, target, asked), without_secrets(target))
+    source = TargetSource(partial(open_target, target, asked), without_secrets(target))
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        opening.make()  # a target that cannot be opened is refused before workers start
+        source.make()  # a target that cannot be opened is refused before workers start
         try:
             with patient_bar("settings") as progress, parallel(workers, ray, replicas) as executor:
                 found = gh.audit(
-                    opening,
+                    source,
                     threshold=threshold,
                     folder=folder,
                     budget=budget,
@@ -152,7 +152,7 @@ def show_audit(found: Any) -> None:
     for each in found.findings:
         row = found.row(each)
         lose = "nothing" if each.distortion == 0 else f"{each.distortion:.2g}"
-        table.add_row(Text(each.name), lose, Text(row["verdict"], style=COLOURS[row["outcome"]]))
+        table.add_row(Text(each.name), lose, Text(row["verdict"], style=OUTCOME_COLOURS[row["outcome"]]))
     screen.print(table)
     screen.print()
     screen.print(Text(found.recommendation))
