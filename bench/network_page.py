@@ -121,8 +121,9 @@ make state dicts for a whole `GPT2Block` or `LlamaDecoderLayer` of Hugging Face.
 
 ## Limits
 
-- `D (D - 1) / 2` neurons at most, half as many with a gate, where D is d, or d - 2 on a sphere: four neurons for each
-  dimension need d = 10. More than 8 for each dimension are looked for only if `widest` says so.
+- `D (D - 1) / 2` neurons at most, half as many with a gate, where D is d, or d - 2 on a sphere (less for few
+  outputs): four neurons for each dimension need d = 9, or 13 on a sphere. More than 8 for each dimension are looked for
+  only if `widest` says so.
 - Neurons with parallel weights are one direction, and the fit refuses it.
 - Answers of float32 give weights of nearly that precision. Noise above {noisiest} of an answer is refused, as are
   boxes that answer the same input in two ways.
