@@ -28,7 +28,6 @@ def products(gate: np.ndarray | None, W2: np.ndarray) -> np.ndarray:
     return W2.T if gate is None else np.einsum("km,md->mkd", W2, gate).reshape(len(gate), -1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_weight_of_the_network_comes_out(kind, tmp_path):
     box = Decoder(16, 2, seed=5, **KINDS[kind])
