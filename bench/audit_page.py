@@ -50,7 +50,7 @@ away less than what is measured here. Two attackers try every setting, each with
 2. One who **fits**, where reading gives no copy below the threshold: least squares on answers to random sequences, to
    six times as many as there are parameters at first, then to four times as many, as far as the budget goes. It proves
    nothing, but two-digit answers are still equations. Without it the audit would praise defences that stop only
-   theorems. It knows single heads with one number per answer; behind several heads only reading is tried.
+   theorems. It knows single heads with one number per answer: of another box no defence of answers is recommended.
 
 The error of a copy is the root mean square of what its answers to honest sequences are off by, over the spread of the
 true answers; where it cannot answer without the box, the relative error of its W. From signs the length of v cannot
@@ -74,7 +74,8 @@ command: {repeated} of them were tried again.
 The table shows three things. Rounding and noise alone hardly matter where tokens may be long: the answers
 grow with the tokens and the error does not. Once tokens are clipped to what honest users send, reading loses its
 digits, but fitting goes on, at the price of more queries. A limit on queries below the number of parameters is the
-one defence with a proof: an answer of one number fixes one parameter at most.
+one defence with a proof, though of less than one may wish: an answer of one number fixes one parameter at most, so
+that not all can be known exactly; a rough copy may take fewer.
 
 ## What logits give away
 
@@ -88,8 +89,8 @@ hidden state of {width} numbers:
 ## Going on
 
 Every finished setting is a file in the folder of the audit (`runs/audit-NAME-k`, or `--run FOLDER`), with the
-attacker's copy beside it: the same command goes on with those that are missing. `--workers N` tries so many at a
-time, `--ray ADDRESS --replicas N` does so on a cluster. `glasshead report FOLDER` makes a page of it.
+attacker's copy beside it: the same command with `--run FOLDER` goes on with those that are missing. `--workers N`
+tries so many at a time, `--ray ADDRESS --replicas N` does so on a cluster. `glasshead report FOLDER` makes a page of it.
 """
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ def test_a_fit_copies_a_head_behind_coarse_answers(coarse):
     users = honest()
     box = coarse(gh.defences.clipped(HEAD, users.longest))
     (*fits,) = fit_head(gh.ValueOracle(box), users.longest, 20_000, seed=0)
-    assert [fit.queries for fit in fits] == [258, 1032, 4128, 16_512, 20_000]
+    assert [fit.queries for fit in fits] == [294, 1176, 4704, 18_816, 20_000]
     assert users.misfit(answered(fits[-1].model, users.X)) < 0.01
 
 
@@ -155,3 +157,62 @@ def test_sequences_of_the_owner_decide_what_is_honest():
     own = [0.1 * rng.standard_normal((n, HEAD.dim)) for n in (2, 5, 2, 9)]
     found = gh.audit(HEAD, defences={}, honest=own, budget=2000)
     assert found.queries == 4 + found.findings[0].asked
+
+
+def test_a_fit_knows_key_biases():
+    rng = np.random.default_rng(3)
+    head = gh.Attention(rng.standard_normal((5, 5)), rng.standard_normal(5), key_bias=rng.standard_normal(5), bias=0.3)
+    own = {"coarse": lambda f: gh.defences.bfloat16(gh.defences.clipped(f, 4.0))}
+    found = gh.audit(head, defences=own, threshold=0.02, budget=20_000)
+    assert not found.row(found.findings[1])["kept"]
+
+
+def test_labels_of_a_defence_of_ones_own_are_attacked_as_signs():
+    own = {
+        "labels": lambda f: lambda X: (f(X) > 0).astype(float),
+        "never wrong": partial(gh.defences.flipped, probability=0.0),
+    }
+    found = gh.audit(gh.Attention.random(3, seed=1), defences=own, budget=20_000)
+    assert [found.row(finding)["outcome"] for finding in found.findings] == ["recovered", "direction", "direction"]
+
+
+def test_of_a_box_of_signs_the_share_that_agrees_is_said():
+    found = gh.audit(gh.SignOracle(gh.Attention.random(3, seed=2)), defences={}, budget=30_000)
+    assert found.verdict("as it is").endswith("100.0% of honest signs agree")
+
+
+def test_where_a_fit_does_not_suit_the_box_no_defence_of_answers_is_recommended():
+    found = gh.audit(gh.MultiHead.random(4, heads=2, rank=1, seed=1), budget=1500)
+    assert found.row(found.findings[0])["outcome"] == "recovered"
+    assert not any(finding.answers == "sign" for finding in found.findings)
+    assert all(finding.limit is not None for finding in found.ranking)
+    assert "is not one head" in found.recommendation
+    kept = [found.verdict(finding.name) for finding in found.findings if found.row(finding)["kept"]]
+    assert any("fitting was not tried" in words for words in kept)
+
+
+def test_limits_on_queries_are_ranked_the_largest_first_and_only_below_what_all_parameters_take():
+    found = gh.audit(HEAD, budget=300)
+    limits = [finding.limit for finding in found.ranking if finding.limit is not None]
+    assert limits == sorted(limits, reverse=True)
+    assert limits
+    assert max(limits) < found.parameters
+    assert all(finding.limit is None or finding.limit <= 300 for finding in found.findings)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"defences": [gh.defences.half]}, TypeError, "defences="),
+        ({"defences": {"a": 3}}, TypeError, "defences="),
+        ({"defences": {"as it is": gh.defences.half}}, ValueError, "as it is"),
+        ({"price_per_query": -1.0}, ValueError, "price_per_query"),
+        ({"seed": -1}, ValueError, "seed"),
+        ({"honest": np.array("text")}, ValueError, "honest="),
+        ({"honest": np.full((3, 2, 6), np.nan)}, ValueError, "NaN"),
+        ({"honest": np.ones((3, 2, 6), complex)}, ValueError, "complex"),
+    ],
+)
+def test_bad_arguments_of_other_kinds(arguments, error, match):
+    with pytest.raises(error, match=match):
+        gh.audit(HEAD, **arguments)

@@ -51,6 +51,18 @@ def test_another_target_in_the_same_folder_is_refused(tmp_path):
         gh.audit(gh.Attention.random(5, seed=2), defences={}, budget=2000, folder=tmp_path)
 
 
+def test_another_defence_under_the_same_name_is_refused(tmp_path):
+    gh.audit(HEAD, defences={"mine": lambda f: gh.defences.rounded(f, 6)}, budget=2000, folder=tmp_path)
+    with pytest.raises(ValueError, match="another defence"):
+        gh.audit(HEAD, defences={"mine": lambda f: gh.defences.rounded(f, 0)}, budget=2000, folder=tmp_path)
+
+
+def test_another_promise_in_the_same_folder_is_refused(tmp_path):
+    gh.audit(gh.ValueOracle(HEAD), defences={}, budget=2000, folder=tmp_path)
+    with pytest.raises(ValueError, match="max_norm=None"):
+        gh.audit(gh.ValueOracle(HEAD, max_norm=1e3), defences={}, budget=2000, folder=tmp_path)
+
+
 def test_folders_of_other_things_are_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(FileExistsError, match=r"thesis|other files"):

@@ -43,9 +43,41 @@ def test_rounding_to_two_decimals_does_not_hide_it_and_coarse_noise_does():
     assert rows["with noise of 0.1 of their spread"] is None
 
 
-def test_log_probabilities_add_one_dimension():
+def with_a_bias(X, size):
+    return endpoint()[0](X) + size * np.random.default_rng(9).standard_normal(OUTPUTS)
+
+
+def with_a_large_unit(X):
+    rng = np.random.default_rng(0)
+    first, E = rng.standard_normal((DIM, WIDTH)), rng.standard_normal((OUTPUTS, WIDTH))
+    hidden = np.tanh(X.mean(axis=1) @ first)
+    return (hidden * np.where(np.arange(WIDTH) == 3, 2000.0, 1.0)) @ E.T
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        endpoint(probabilities=True)[0],
+        lambda X: with_a_bias(X, 1.0),
+        lambda X: with_a_bias(X, 100.0),
+        with_a_large_unit,
+        lambda X: endpoint()[0](X).astype(np.float32),
+    ],
+    ids=["log-probabilities", "bias", "large bias", "large unit", "float32"],
+)
+def test_neither_normalisation_nor_biases_nor_a_large_unit_change_the_width(box):
+    assert find_leak(box, DIM, np.sqrt(DIM)).rows[0].width == WIDTH
+
+
+def test_probabilities_are_no_linear_map_and_show_no_width():
     box, _ = endpoint(probabilities=True)
-    assert find_leak(box, DIM, np.sqrt(DIM)).rows[0].width in (WIDTH, WIDTH + 1)
+    assert all(row.width is None for row in find_leak(lambda X: np.exp(box(X)), DIM, np.sqrt(DIM)).rows)
+
+
+def test_few_outputs_more_than_the_width():
+    rng = np.random.default_rng(1)
+    head = gh.Attention(rng.standard_normal((6, 6)), rng.standard_normal((6, 12)))
+    assert find_leak(head, 6, np.sqrt(6)).rows[0].width == 6
 
 
 def test_nothing_shows_where_answers_are_no_longer_than_the_state():

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ from .._plan import plan
 from .._recover import recover
 from .copies import FITTING, Copy, Finding, Judge
 from .fit import fit_head
-from .honest import Honest, Remembered
-from .settings import FRESH_NOISE, Setting
+from .honest import Honest, Remembered, answered
+from .settings import Setting
 
 SHORT_TOKENS = 1e3  # over the longest honest token: what is sent to a box that overflows at longer ones
 ROUGH_SHARE = 0.1  # of ||W||: what is asked for where noise leaves no more within the budget
 RETOLD = 13  # times as many queries where some signs are wrong (`gh.plan`)
+PROBES = 8  # defended answers that are kept with a finding, by which it is known again
 WIDEST = 64.0  # bits of a number that nothing was done to
 
 
@@ -42,23 +43,27 @@ class Attack:
 
     def run(self, box: Oracle, setting: Setting, journals: Path | None = None) -> tuple[Finding, Any | None]:
         """What the setting gave away, and the copy, if it answers without the box."""
-        begun, signs = time.monotonic(), setting.answers == "sign"
+        begun = time.monotonic()
+        defended = answered(setting.around(Remembered(box, self.honest)), self.honest.X)
+        setting = as_signs(setting, defended)
         judge = Judge(self.truth, self.honest)
         most = self.budget if setting.budget is None else min(self.budget, setting.budget)
         read, errors = self.read(box, setting, judge, most, journals)
         best = min(read, key=self.worth)
-        fits = [] if best.error < self.threshold else self.fitted(box, setting, judge, most)
+        fits, more = ([], 0) if best.error < self.threshold else self.fitted(box, setting, judge, most)
         best = min([best, *fits], key=self.worth)
-        asked = read[-1].queries + (fits[-1].queries if fits else 0)
         finding = Finding(
             name=setting.name,
             group=setting.group,
             defence=setting.defence,
             mitigations=setting.mitigations,
             answers=setting.answers,
+            limit=setting.budget,
             attack=best.attack,
+            fitted=bool(fits),
+            family=getattr(best.model, "family", None),
             queries=best.queries,
-            asked=asked,
+            asked=read[-1].queries + more,
             bits=best.queries * self.honest.outputs * self.bits(setting),
             plan=None if best.returned else self.planned(errors, setting),
             copy=best.model is not None,
@@ -67,8 +72,9 @@ class Attack:
             error_v=best.error_v,
             function_error=best.function_error,
             bound=best.bound,
-            distortion=self.honest.distortion(setting.around(Remembered(box, self.honest)), signs),
-            reason=best.reason if best.returned or not errors else str(errors[0]),
+            distortion=self.honest.distortion(defended, setting.answers == "sign"),
+            probe=tuple(defended.ravel()[:PROBES].tolist()),
+            reason=best.reason if best.returned else f"reading ended so: {errors[0]}" if errors else "",
             seconds=round(time.monotonic() - begun, 3),
         )
         return finding, best.model if best.function_error is not None else None
@@ -135,12 +141,13 @@ class Attack:
         promise = {name: getattr(box, name) + (getattr(defended, name, None) or 0.0) for name in told}
         return ValueOracle(defended, box.dim, max_norm=max_norm, **promise)
 
-    def fitted(self, box: Oracle, setting: Setting, judge: Judge, most: int) -> list[Copy]:
+    def fitted(self, box: Oracle, setting: Setting, judge: Judge, most: int) -> tuple[list[Copy], int]:
         """Copies by the other attacker, each from more answers than the last, of a box that may be one head and answers
-        with one number. An attacker would see from fresh answers when to stop; we see it from honest ones."""
+        with one number, and the queries of all of them. An attacker would see from fresh answers when to stop; here
+        honest ones say it."""
         if self.honest.outputs > 1 or not (self.truth is None or isinstance(self.truth, Attention)):
-            return []
-        oracle, copies = self.asked(box, setting), []
+            return [], 0
+        oracle, copies = self.asked(box, setting, ("flips",) if setting.flips else ()), []
         try:
             for fit in fit_head(oracle, min(self.honest.longest, oracle.reach), most, self.seed):
                 copies.append(judge.judged(fit.model, setting.answers == "sign", fit.queries, FITTING))
@@ -149,7 +156,7 @@ class Attack:
         except OracleError as error:
             if error.__cause__ is not None:
                 raise
-        return copies
+        return copies, oracle.queries
 
     def bits(self, setting: Setting) -> float:
         """Of one number of an answer, at most."""
@@ -166,8 +173,17 @@ class Attack:
     def planned(self, errors: list[GlassheadError], setting: Setting) -> int | None:
         """What reading would take at least, where the budget ended it: what it asked for, or what `gh.plan` says."""
         spent = [error.budget + error.needed for error in errors if isinstance(error, BudgetExceeded)]
-        if not spent or not isinstance(self.truth, Attention) or setting.group == FRESH_NOISE:
+        if not spent or not isinstance(self.truth, Attention) or any("sigma" in given for _, given in setting.calls):
             return max(spent, default=None)
         rank = int(np.linalg.matrix_rank(self.truth.W)) or None
         times = RETOLD if setting.flips else 1
         return max(*spent, times * plan(self.truth.dim, rank=rank, answers=setting.answers))
+
+
+def as_signs(setting: Setting, defended: np.ndarray) -> Setting:
+    """A defence of somebody's own may leave nothing but yes and no: it is attacked as such."""
+    values = np.unique(defended)
+    if setting.answers == "sign" or len(values) != 2 or not values[0] <= 0 < values[1]:
+        return setting
+    given = dict(pair for _, numbers in setting.calls for pair in numbers.items())
+    return replace(setting, answers="sign", flips=given.get("probability", 0.0))

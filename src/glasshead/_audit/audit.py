@@ -8,26 +8,29 @@ from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from .._boxes import as_finished
-from .._models import Attention, Model, load
-from .._oracles import Oracle, Report, ValueOracle
+from .._families import named
+from .._oracles import Report
 from .._plan import information_limit
-from .._validate import positive, whole
+from .._types import no_type_check
+from .._validate import positive, real, whole
 from .._version import __version__
 from .attack import Attack
 from .copies import Finding
 from .folder import AuditFolder
 from .honest import Honest, answered, given_sequences, usual_sequences
 from .leak import Leak, find_leak
-from .settings import MITIGATIONS, Setting, grid, settings_of
+from .settings import MITIGATIONS, grid, settings_of
+from .source import TargetSource, count_parameters, name_of, open_box
+from .tries import run_all
 from .verdict import held, outcome, ranked, recommendation, verdict
 
 AUDIT_FORMAT = "glasshead audit 1"
-THREAT = "the attacker sends vectors of their choice and sees values, rounded values, noisy ones or signs"
+THREAT = (
+    "the attacker sends vectors of their choice and sees values, rounded values, noisy ones or signs; endpoints that "
+    "show only a label among many, or the best few answers, say less, and are not attacked here"
+)
 TECHNIQUE = "AML.T0024.002"
 THRESHOLD = 0.1  # of the spread of answers
 BUDGET_OF_ONE = 100_000  # queries for each setting
@@ -41,6 +44,7 @@ class Audit:
     family: str
     dim: int
     parameters: int
+    outputs: int
     threshold: float
     budget: int
     findings: tuple[Finding, ...]
@@ -52,7 +56,7 @@ class Audit:
     @property
     def ranking(self) -> list[Finding]:
         """The settings that held, the cheapest for honest users first."""
-        return ranked(self.findings, self.threshold)
+        return ranked(self.findings, self.threshold, self.fewest)
 
     @property
     def queries(self) -> int:
@@ -62,7 +66,13 @@ class Audit:
 
     @property
     def recommendation(self) -> str:
-        return recommendation(self.findings, self.threshold, self.budget)
+        width = None if self.leak is None else self.leak.rows[0].width
+        return recommendation(self.findings, self.threshold, self.budget, self.fewest, width)
+
+    @property
+    def fewest(self) -> int:
+        """Queries without which not all parameters can be known, each answer fixing one for each of its numbers."""
+        return -(-self.parameters // self.outputs)
 
     def verdict(self, name: str) -> str:
         """What became of the setting of that name, in a sentence."""
@@ -109,6 +119,7 @@ class Audit:
         return "\n".join([*lines, self.recommendation])
 
 
+@no_type_check
 def audit(
     target: Any,
     dim: int | None = None,
@@ -144,82 +155,50 @@ def audit(
     source = (
         target if isinstance(target, TargetSource) else TargetSource(partial(open_box, target, dim), name_of(target))
     )
-    box, truth = source.make()
     limit, most = positive(threshold, "threshold"), whole(budget, "budget", least=1)
+    whole(seed, "seed", least=0)
+    if price_per_query is not None:
+        real(price_per_query, "price_per_query", "a number >= 0", lambda x: x >= 0)
+    check_defences(defences)
+    box, truth = source.make()
     X = usual_sequences(box.dim, box.reach, seed) if honest is None else given_sequences(honest, box.dim)
     asked = Honest(X, answered(box, X), box.answers == "sign")
     parameters = information_limit(box.dim) if truth is None else count_parameters(truth)
-    settings = grid(asked, box.answers, parameters) if defences is None else settings_of(defences, box.answers)
     kind = family or ("auto" if truth is None else truth.family)
+    if defences is None:
+        declared = named(kind)
+        signs = declared is None or "sign" in declared.methods
+        settings = grid(asked, box.answers, -(-parameters // asked.outputs), most, signs)
+    else:
+        settings = settings_of(defences, box.answers)
     attack = Attack(kind, truth, asked, limit, most, whole(seed, "seed", least=0))
     kept = None if folder is None else AuditFolder(Path(folder))
     if kept is not None:
-        kept.begin(asked, {"dim": box.dim, "family": kind, "threshold": limit, "budget": most, "seed": seed})
+        promise = {"answers_of": box.answers, "max_norm": box.max_norm}
+        kept.begin(asked, {"dim": box.dim, "family": kind, "threshold": limit, "budget": most, "seed": seed} | promise)
     leak = find_leak(box, box.dim, asked.longest, seed) if asked.outputs > 1 else None
     findings = tuple(run_all(source, attack, settings, kept, progress, executor))
-    result = Audit(source.name, kind, box.dim, parameters, limit, most, findings, leak, asked.queries, price_per_query)
+    result = Audit(
+        source.name,
+        kind,
+        box.dim,
+        parameters,
+        asked.outputs,
+        limit,
+        most,
+        findings,
+        leak,
+        asked.queries,
+        price_per_query,
+    )
     if kept is not None:
         result.save(kept.path)
     return result
 
 
-class TargetSource(NamedTuple):
-    """How to come by the box, in this process or another: `make()` gives an oracle, and the model where it is known."""
-
-    make: Callable[[], tuple[Oracle, Any]]
-    name: str
-
-
-def open_box(target: Any, dim: int | None) -> tuple[Oracle, Any]:
-    """The target as an oracle, and its parameters where it is one of our models."""
-    if isinstance(target, str | os.PathLike):
-        target = load(target)
-    if isinstance(target, Oracle):
-        return target, None
-    return ValueOracle(target, dim), target if isinstance(target, Model) else None
-
-
-def name_of(target: Any) -> str:
-    return os.fspath(target) if isinstance(target, str | os.PathLike) else repr(target)
-
-
-def count_parameters(model: Any) -> int:
-    """The free parameters of the heads of a model of ours, or of one head of that dimension."""
-    heads = getattr(model, "heads", [model] if isinstance(model, Attention) else [])
-    ranks = [max(1, int(np.linalg.matrix_rank(head.W))) for head in heads]
-    each = zip(heads, ranks, strict=True)
-    total = sum(information_limit(head.dim, rank, key_bias=head.has_key_bias) for head, rank in each)
-    return total or information_limit(model.dim)
-
-
-def run_all(
-    source: TargetSource,
-    attack: Attack,
-    settings: list[Setting],
-    kept: AuditFolder | None,
-    progress: Report | None,
-    executor: Executor | None,
-) -> list[Finding]:
-    """A finding for each setting: those in the folder as they are, the others tried, here or by the executor."""
-    found: list[Finding | None] = [None if kept is None else kept.finding(k, each) for k, each in enumerate(settings)]
-
-    missing = [k for k, each in enumerate(found) if each is None]
-    tries = [(k, source, attack, settings[k], journals(kept, k, settings[k], attack)) for k in missing]
-    for (k, *_), (finding, copy) in as_finished(run_one, tries, executor):
-        found[k] = finding
-        if kept is not None:
-            kept.keep(k, finding, copy)
-        if progress is not None:
-            progress(sum(each is not None for each in found), len(found), finding.name)
-    return [each for each in found if each is not None]
-
-
-def run_one(
-    k: int, source: TargetSource, attack: Attack, setting: Setting, journals: Path | None
-) -> tuple[Finding, Any | None]:
-    return attack.run(source.make()[0], setting, journals)
-
-
-def journals(kept: AuditFolder | None, k: int, setting: Setting, attack: Attack) -> Path | None:
-    """Where the answers of a box that is not ours are kept, so that no query is paid for twice."""
-    return None if kept is None or attack.truth is not None else kept.place(k, setting.name)
+def check_defences(own: Any) -> None:
+    words = 'names with callables that wrap a box, such as {"two decimals": partial(gh.defences.rounded, decimals=2)}'
+    if own is not None and (not isinstance(own, Mapping) or not all(map(callable, own.values()))):
+        raise TypeError(f"expected defences= to map {words}, got {own!r}")
+    if own is not None and "as it is" in own:
+        raise ValueError('expected other names than "as it is" in defences=: that is the box without any')

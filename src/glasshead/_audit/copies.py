@@ -20,16 +20,20 @@ READING, FITTING = "reading", "fitting"  # the attackers: `gh.recover`, and a fi
 class Finding:
     """What one setting gave away. Errors are relative: of W and v to their norms, of answers to their spread among
     honest ones, which `distortion` is a share of, too; None is not known. `attack` has led to the best copy, after so
-    many `queries`, whose answers could hold so many `bits`; `asked` are those of all attempts. `plan` is what reading
-    would take, where the budget did not suffice. `copy` says whether the attacker holds a model, and `returned` whether
-    `gh.recover` stands by it."""
+    many `queries`, whose answers hold about so many `bits` if they are as large as honest ones; `asked` are those of
+    all attempts, `limit` the most that the setting allows, if that is its defence. `plan` is what reading would take,
+    where the budget did not suffice. `copy` says whether the attacker holds a model, of which `family`, and `returned`
+    whether `gh.recover` stands by it; `fitted` whether a fit was tried; `probe` are some defended answers."""
 
     name: str
     group: str
     defence: str
     mitigations: tuple[str, ...]
     answers: str
+    limit: int | None
     attack: str
+    fitted: bool
+    family: str | None
     queries: int
     asked: int
     bits: float
@@ -41,6 +45,7 @@ class Finding:
     function_error: float | None
     bound: float | None
     distortion: float
+    probe: tuple[float, ...]
     reason: str
     seconds: float
 

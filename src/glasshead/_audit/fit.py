@@ -39,14 +39,14 @@ class FittedHead:
 
 
 def fit_head(oracle: Oracle, longest: float, budget: int, seed: int) -> Iterator[FittedHead]:
-    """Ask random sequences with tokens of many lengths up to `longest`, and fit W, v and a bias to the answers: to few
-    of them first, then to four times as many, as far as budget and memory go; nothing where these are too small.
+    """Ask random sequences with tokens of many lengths up to `longest`, and fit W, v and both biases to the answers: to
+    few of them first, then to four times as many, as far as budget and memory go; nothing where these are too small.
 
     Signs are fitted by the hyperbolic tangent of a head's answers, which bends where they are sure and bears that some
-    are wrong.
+    are wrong, as many as `oracle.flips` says.
     """
     d = oracle.dim
-    parameters = d * d + d + 1
+    parameters = d * d + 2 * d + 1
     most = min(budget, NUMBERS // (FIT_TOKENS * d))
     rng = np.random.default_rng([seed, d])
     signs = oracle.answers == "sign"
@@ -63,46 +63,54 @@ def fit_head(oracle: Oracle, longest: float, budget: int, seed: int) -> Iterator
         lengths = np.linalg.norm(X[:, 0], axis=-1)
         for stage, enough in STAGES.items():
             some = lengths <= stage * longest
-            theta = nearest_head(theta, X[some], y[some], signs, enough)
-        yield FittedHead(Attention(theta[: d * d].reshape(d, d), theta[d * d : -1], bias=theta[-1]), count)
+            theta = nearest_head(theta, X[some], y[some], 1 - 2 * oracle.flips if signs else None, enough)
+        W, u, v, bias = parts_of(theta, d)
+        yield FittedHead(Attention(W, v, key_bias=u, bias=bias), count)
 
 
 def even_head(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """W = 0, where every token counts the same, and the v and bias that fit best then."""
+    d = X.shape[2]
     means = np.column_stack([X.mean(axis=1), np.ones(len(X))])
-    return np.concatenate([np.zeros(X.shape[2] ** 2), np.linalg.lstsq(means, y, rcond=None)[0]])
+    return np.concatenate([np.zeros(d * d + d), np.linalg.lstsq(means, y, rcond=None)[0]])
 
 
-def nearest_head(theta: np.ndarray, X: np.ndarray, y: np.ndarray, signs: bool, enough: float) -> np.ndarray:
-    """Gauss-Newton in a trust region, its linear steps by LSMR: the Jacobian is never written down."""
+def parts_of(theta: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """W, key bias, v and bias."""
+    return theta[: d * d].reshape(d, d), theta[d * d : d * d + d], theta[d * d + d : -1], float(theta[-1])
+
+
+def nearest_head(theta: np.ndarray, X: np.ndarray, y: np.ndarray, sure: float | None, enough: float) -> np.ndarray:
+    """Gauss-Newton in a trust region, its linear steps by LSMR: the Jacobian is never written down. `sure` is how much
+    more often signs are right than wrong, None where answers are numbers."""
     d = X.shape[2]
     Q, spread = X[:, -1], float(np.std(y)) or 1.0
 
-    def parts(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        W, v = theta[: d * d].reshape(d, d), theta[d * d : -1]
-        weights = softmax(np.einsum("bnd,bd->bn", X, Q @ W.T), axis=1)
+    def forward(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Answers, how steeply they follow those of the head, its weighted mean token, and how that follows scores."""
+        W, u, v, bias = parts_of(theta, d)
+        weights = softmax(np.einsum("bnd,bd->bn", X, Q @ W.T + u), axis=1)
         mean = np.einsum("bn,bnd->bd", weights, X)
-        values = X @ v
-        slopes = weights * (values - (mean @ v)[:, None])
-        answers, slope = mean @ v + theta[-1], np.einsum("bn,bnd->bd", slopes, X)
-        if not signs:
+        slopes = weights * (X @ v - (mean @ v)[:, None])
+        answers, slope = mean @ v + bias, np.einsum("bn,bnd->bd", slopes, X)
+        if sure is None:
             return answers, np.ones_like(answers), mean, slope
-        return np.tanh(answers), 1 - np.tanh(answers) ** 2, mean, slope
+        return sure * np.tanh(answers), sure * (1 - np.tanh(answers) ** 2), mean, slope
 
     def misfit(theta: np.ndarray) -> np.ndarray:
-        return (parts(theta)[0] - y) / spread
+        return (forward(theta)[0] - y) / spread
 
     def jacobian(theta: np.ndarray) -> LinearOperator:
-        _, steep, mean, slope = parts(theta)
+        _, steep, mean, slope = forward(theta)
 
         def forth(step: np.ndarray) -> np.ndarray:
-            step = step.ravel()
-            of_W = np.sum(slope * (Q @ step[: d * d].reshape(d, d).T), axis=1)
-            return steep * (of_W + mean @ step[d * d : -1] + step[-1]) / spread
+            W, u, v, bias = parts_of(step.ravel(), d)
+            return steep * (np.sum(slope * (Q @ W.T + u), axis=1) + mean @ v + bias) / spread
 
         def back(r: np.ndarray) -> np.ndarray:
             r = steep * r.ravel() / spread
-            return np.concatenate([((slope * r[:, None]).T @ Q).ravel(), mean.T @ r, [r.sum()]])
+            weighted = slope * r[:, None]
+            return np.concatenate([(weighted.T @ Q).ravel(), weighted.sum(axis=0), mean.T @ r, [r.sum()]])
 
         return LinearOperator((len(y), len(theta)), matvec=forth, rmatvec=back, dtype=np.float64)  # type: ignore
 

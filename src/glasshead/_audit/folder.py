@@ -68,7 +68,7 @@ class AuditFolder:
         content = self.read(path)
         if content.keys() != {each.name for each in fields(Finding)} or content["defence"] != setting.defence:
             raise ValueError(f"{path} is of another version or another grid; remove it to try that setting again")
-        content["mitigations"] = tuple(content["mitigations"])
+        content |= {name: tuple(content[name]) for name in ("mitigations", "probe")}
         return Finding(**content)
 
     def keep(self, k: int, finding: Finding, copy: Any | None) -> None:

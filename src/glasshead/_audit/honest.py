@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 HONEST_LENGTHS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64  # tokens of the sequences that stand for honest users
 EACH_LENGTH = 8  # sequences of each
+FLAT_ANSWERS = 1e-12  # of their size: answers that differ by less are the same, but for rounding
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,11 @@ class Honest:
 
     @property
     def spread(self) -> float:
-        """The root of the mean square of answers, each output's mean taken off: 1 where they are all the same."""
-        return root_mean_square(self.centred) or 1.0
+        """The root of the mean square of answers, each output's mean taken off; where they are all the same, their
+        size, or 1."""
+        size = float(np.abs(self.answers).max(initial=0.0))
+        spread = root_mean_square(self.centred)
+        return spread if spread > FLAT_ANSWERS * size else size or 1.0
 
     @property
     def range(self) -> float:
@@ -45,10 +49,9 @@ class Honest:
     def queries(self) -> int:
         return sum(len(x) for x in self.X)
 
-    def distortion(self, box: Callable[[np.ndarray], Any], signs: bool = False) -> float:
+    def distortion(self, got: np.ndarray, signs: bool = False) -> float:
         """How far, over their spread, the true answers are from the straight line that fits the defended ones best:
         0 where nothing is lost, 1 where nothing is left."""
-        got = answered(box, self.X)
         got = (got > 0 if signs else got).astype(np.float64)
         if np.array_equal(got, self.answers):
             return 0.0
@@ -59,10 +62,10 @@ class Honest:
 
     def misfit(self, predicted: np.ndarray, up_to_factor: bool = False) -> float:
         """How far a copy's answers are from the true ones, over their spread; from signs the factor is not known, and
-        the best one is taken."""
+        the best one is taken. Where the box answers signs, twice the share of wrong ones, which is 1 for guesses."""
         if self.signs:
-            predicted = (predicted > 0).astype(np.float64)
-        elif up_to_factor:
+            return 2 * float(np.mean((predicted > 0) != (self.answers > 0)))
+        if up_to_factor:
             own = float(np.sum(predicted * predicted))
             predicted = predicted * (float(np.sum(predicted * self.answers)) / own if own > 0 else 0.0)
         return root_mean_square(predicted - self.answers) / self.spread
@@ -102,13 +105,19 @@ def usual_sequences(dim: int, reach: float, seed: int) -> list[np.ndarray]:
 
 def given_sequences(honest: Any, dim: int) -> list[np.ndarray]:
     """Sequences of the owner's: one array `(B, N, d)`, or a list of arrays `(N, d)` of any lengths."""
-    several = [np.asarray(x, dtype=np.float64) for x in honest]
-    for x in several:
-        if x.ndim != 2 or x.shape[1] != dim or not len(x) or not np.isfinite(x).all():
-            raise ValueError(
-                f"expected honest= to hold sequences of shape (N, {dim}) of finite numbers, or to be one array "
-                f"(B, N, {dim}), got one of shape {x.shape}"
-            )
+    words = (
+        f"expected honest= to hold sequences of shape (N, {dim}) of finite numbers, or to be one array (B, N, {dim})"
+    )
+    if not np.iterable(honest) or isinstance(honest, str | Mapping):
+        raise ValueError(f"{words}, got {type(honest).__name__}")
+    several = []
+    for x in honest:
+        given = np.asarray(x)
+        if given.dtype.kind not in "fiu" or given.ndim != 2 or given.shape[1] != dim or not len(given):
+            raise ValueError(f"{words}, got one of shape {given.shape} and type {given.dtype}")
+        if not np.isfinite(given).all():
+            raise ValueError(f"{words}, got one with NaN or infinity in it")
+        several.append(given.astype(np.float64))
     if len(several) < 2:
         raise ValueError(f"expected honest= to hold two sequences or more, got {len(several)}")
     lengths = sorted({len(x) for x in several})

@@ -59,8 +59,8 @@ class Setting:
     @property
     def mitigations(self) -> tuple[str, ...]:
         """What ATLAS calls it; nothing where a defence is not one of `gh.defences`."""
-        known = {call_of(wrap)[0]: RESTORED if call_of(wrap)[0] == "clipped" else OBFUSCATED for wrap in self.wraps}
-        ours = [known[name] for name in known if hasattr(defences, name)]
+        names = [name for name, _ in self.calls if hasattr(defences, name)]
+        ours = [RESTORED if name == "clipped" else OBFUSCATED for name in names]
         ours += [OBFUSCATED] * (self.answers == "sign" and self.group in (ONLY_SIGNS, COMBINED))
         return tuple(dict.fromkeys([*ours, *[LIMITED] * (self.budget is not None)]))
 
@@ -70,7 +70,7 @@ class Setting:
         parts = [
             f"{name}({', '.join(f'{key}={value:g}' for key, value in given.items())})" for name, given in self.calls
         ]
-        parts += [f"signs of answers{f', {self.flips:g} of them wrong' * bool(self.flips)}"] * (self.answers == "sign")
+        parts += ["signs of answers"] * (self.answers == "sign" and not self.flips)
         parts += [] if self.budget is None else [f"at most {self.budget} queries"]
         return ", then ".join(parts) or "none"
 
@@ -91,10 +91,11 @@ def clip(radius: float) -> Callable[[Any], Any]:
     return partial(defences.clipped, max_norm=radius)
 
 
-def grid(honest: Honest, answers: str, parameters: int) -> list[Setting]:
+def grid(honest: Honest, answers: str, fewest: int, budget: int, signs: bool) -> list[Setting]:
     """The settings for a box with such answers. Long tokens undo rounding and noise, so both are tried alone and, where
     a name ends in `+ clipped`, with tokens scaled back to the longest honest one. Noise is over the spread of honest
-    answers."""
+    answers. `fewest` are the queries without which not all parameters can be known; limits beyond the `budget` would
+    not be tried, and `signs` says whether a family can be learned from them at all."""
     wraps = [Setting("as it is", NONE, answers=answers)]
     radii = {f"tokens clipped at {times:g} x honest": clip(times * honest.longest) for times in RADII}
     wraps += [Setting(name, CLIPPED_NORMS, (wrap,), answers=answers) for name, wrap in radii.items()]
@@ -102,13 +103,14 @@ def grid(honest: Honest, answers: str, parameters: int) -> list[Setting]:
         wraps += [Setting(name, group, (wrap,)) for group, name, wrap in of_values(honest)]
         short = clip(honest.longest)
         wraps += [Setting(f"{name} + clipped", COMBINED, (short, wrap)) for _, name, wrap in of_values(honest, True)]
-    if answers == "sign" or honest.outputs == 1:
+    if signs and honest.outputs == 1:
         flip = partial(defences.flipped, probability=WRONG_SIGNS)
         if answers == "value":
             wraps.append(Setting("signs only", ONLY_SIGNS, answers="sign"))
             wraps.append(Setting("signs only + clipped", COMBINED, (clip(honest.longest),), "sign"))
         wraps.append(Setting(f"signs, {WRONG_SIGNS:.0%} of them wrong", ONLY_SIGNS, (flip,), "sign", WRONG_SIGNS))
-    for most in dict.fromkeys(max(1, round(share * parameters)) for share in BUDGET_SHARES):
+    limits = dict.fromkeys(max(1, round(share * fewest)) for share in BUDGET_SHARES)
+    for most in (limit for limit in limits if limit <= budget):
         name = f"at most {most:,} quer{'y' if most == 1 else 'ies'}"
         wraps.append(Setting(name, BUDGET, answers=answers, budget=most))
     return wraps

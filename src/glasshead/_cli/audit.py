@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import replace
 from functools import partial
@@ -59,7 +60,7 @@ def command(
 
     Two attackers try every setting: one reads the parameters, knowing the defence, as glasshead recover does; where
     that gives no copy below the threshold, the other fits a head to many answers. What was finished is kept: after
-    Ctrl-C or a crash the same command with --run goes on where it was.
+    Ctrl-C or a crash the same command with --run FOLDER goes on where it was.
     """
     import glasshead as gh
 
@@ -73,7 +74,6 @@ def command(
     folder = run or folder_for(None, f"audit-{Path(target).stem}")
     source = TargetSource(partial(open_target, target, asked), without_secrets(target))
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        source.make()  # a target that cannot be opened is refused before workers start
         try:
             with patient_bar("settings") as progress, parallel(workers, ray, replicas) as executor:
                 found = gh.audit(
@@ -87,9 +87,14 @@ def command(
                     progress=progress,
                     executor=executor,
                 )
-        except KeyboardInterrupt as error:
+        except (KeyboardInterrupt, BrokenProcessPool, gh.OracleError, gh.JournalError) as error:
             words = f"What was finished is kept: the same command with --run {folder} goes on from here"
-            raise Interrupted("interrupted", words) from error
+            if isinstance(error, gh.GlassheadError):
+                error.add_note(words)
+                raise
+            lost = isinstance(error, BrokenProcessPool)
+            what = "a worker was lost: killed, or out of memory; fewer --workers need less" if lost else "interrupted"
+            raise Interrupted(what, words) from error
     found = replace(found, command=shown_command(sys.argv[1:]))
     found.save(folder)
     page = report(folder)
@@ -123,14 +128,20 @@ def parallel(workers: int | None, ray: str | None, replicas: int | None) -> Iter
         yield None
         return
     from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    from multiprocessing import active_children, get_context
+    from signal import SIG_IGN, SIGINT, signal
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by the workers when they start: one core each
-    executor = ProcessPoolExecutor(count, get_context("spawn"))
+    before = set(active_children())
+    executor = ProcessPoolExecutor(count, get_context("spawn"), initializer=signal, initargs=(SIGINT, SIG_IGN))
     try:
         yield executor
-    finally:
-        executor.shutdown(cancel_futures=True)
+    except BaseException:
+        executor.shutdown(wait=False, cancel_futures=True)
+        for child in set(active_children()) - before:  # they do not hear Ctrl-C, and what they do is of no use now
+            child.terminate()
+        raise
+    executor.shutdown()
 
 
 def show_audit(found: Any) -> None:
@@ -138,10 +149,13 @@ def show_audit(found: Any) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from .outcome import cost
+
     screen = console()
     screen.print(
         f"[bold]{found.target}[/]: {found.dim} numbers per token, {found.parameters:,} free parameters, "
-        f"{len(found.findings)} settings, {found.queries:,} queries in all",
+        f"{len(found.findings)} settings, {found.queries:,} queries in all"
+        + ("" if found.price_per_query is None else f", {cost(found.price_per_query, found.queries)}"),
         highlight=False,
     )
     for row in () if found.leak is None else found.leak.rows:
@@ -151,8 +165,9 @@ def show_audit(found: Any) -> None:
         table.add_column(name, justify=where)  # type: ignore[arg-type]
     for each in found.findings:
         row = found.row(each)
+        price = "" if row["cost"] is None else f" ({row['cost']:,.2f})"
         lose = "nothing" if each.distortion == 0 else f"{each.distortion:.2g}"
-        table.add_row(Text(each.name), lose, Text(row["verdict"], style=OUTCOME_COLOURS[row["outcome"]]))
+        table.add_row(Text(each.name), lose, Text(row["verdict"] + price, style=OUTCOME_COLOURS[row["outcome"]]))
     screen.print(table)
     screen.print()
     screen.print(Text(found.recommendation))
