@@ -90,7 +90,7 @@ hidden state of {width} numbers:
 
 Every finished setting is a file in the folder of the audit (`runs/audit-NAME-k`, or `--run FOLDER`), with the
 attacker's copy beside it: the same command with `--run FOLDER` goes on with those that are missing. `--workers N`
-tries so many at a time, `--ray ADDRESS --replicas N` does so on a cluster. `glasshead report FOLDER` makes a page of it.
+tries so many at a time, `--ray ADDRESS --replicas N` does so on a cluster. `glasshead report FOLDER` makes its page.
 """
 
 
