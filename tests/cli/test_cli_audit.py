@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,3 +82,25 @@ def test_a_box_that_fails(cli):
     done = cli("audit", "boxes:raises", "--dim", "6", "--workers", "1")
     assert done.code == 6
     assert "out of cheese" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stop", "words"), [("Ctrl-C", "interrupted"), ("lost", "a worker was lost")])
+def test_stopped_on_the_way_it_says_how_to_go_on(folder, stop, words):
+    gh.save(gh.Attention.random(16, seed=1), folder / "wide.safetensors")
+    line = [sys.executable, "-m", "glasshead", "audit", "wide.safetensors", "--run", "mine", "--workers", "2"]
+    started = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
+    with subprocess.Popen(line, cwd=folder, **started) as process:
+        limit = time.monotonic() + 120
+        while len(list((folder / "mine" / "settings").glob("*.json"))) < 4 and time.monotonic() < limit:
+            time.sleep(0.02)
+        if stop == "Ctrl-C":
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(int(children[-1]), signal.SIGKILL)
+        said = process.communicate(timeout=60)[0]
+    assert process.returncode == 130
+    assert words in said
+    assert "--run mine goes on from here" in " ".join(said.split())
+    assert "Traceback" not in said
