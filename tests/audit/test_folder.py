@@ -122,7 +122,9 @@ def test_killed_and_resumed_nothing_finished_is_repeated(tmp_path):
     assert 6 <= len(before) < 35
     assert not (tmp_path / "run" / "audit.json").exists()
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
-    assert len(json.loads(done.stdout)["settings"]) == 35
+    found = json.loads(done.stdout)
+    assert len(found["settings"]) == 35
+    assert found["command"] == "glasshead audit target.safetensors --run run --budget 5000 --json"
     after = written(settings)
     assert {name: after[name] for name in before} == before
 

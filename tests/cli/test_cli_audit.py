@@ -32,7 +32,7 @@ def test_the_table_the_recommendation_and_the_folder(cli, folder, target):
     assert "recovered to 14 digits" in done.out
     assert "it is no proof that nobody can" in " ".join(done.out.split())
     kept = json.loads((folder / "runs" / "audit-target-1" / "audit.json").read_text())
-    assert kept["command"].startswith("glasshead ")
+    assert kept["command"].startswith("glasshead")
     assert len(kept["settings"]) == 35
 
 
