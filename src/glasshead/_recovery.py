@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._figures import heads_figure, save_figure
-from ._models import Model, load, save, written_whole
+from ._models import Model, heads_figure, load, save, save_figure, written_whole
 
 MOST_PAIRS = 128  # predictions and answers that are kept: enough for a picture
 UNNOTICED = 0.05  # the probability with which what `unseen` says passes

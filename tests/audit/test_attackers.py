@@ -80,6 +80,12 @@ def test_what_was_promised_of_an_oracle_is_kept():
     assert found.verdict("as it is").startswith("recovered to ")
 
 
+def test_queries_of_a_defence_that_changes_tokens_count():
+    oracle = gh.ValueOracle(HEAD)
+    found = gh.audit(oracle, defences={"short": lambda f: gh.defences.clipped(f, 1.0)}, budget=3000)
+    assert found.queries == oracle.queries
+
+
 def test_a_box_of_signs():
     found = gh.audit(gh.SignOracle(gh.Attention.random(3, seed=2)), budget=30_000)
     by_name = {finding.name: found.row(finding) for finding in found.findings}

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 import glasshead as gh
-from glasshead import _figures
+from glasshead._models import figure as drawing
 from glasshead._recovery import recovered
 
 MODELS = {
@@ -21,7 +21,7 @@ MODELS = {
 
 @pytest.mark.parametrize(("name", "truth"), [*((name, False) for name in MODELS), ("attention", True), ("block", True)])
 def test_every_head_is_drawn(name, truth, tmp_path, monkeypatch):
-    monkeypatch.setattr(_figures, "MOST_HEADS", 3)
+    monkeypatch.setattr(drawing, "MOST_HEADS", 3)
     model, rank = MODELS[name]
     found = recovered(model, rank, queries=99, limit=42, reason="made for a test")
     figure = found.plot(tmp_path / "W.svg", truth=model if truth else None)

@@ -43,8 +43,9 @@ class Attack:
 
     def run(self, box: Oracle, setting: Setting, journals: Path | None = None) -> tuple[Finding, Any | None]:
         """What the setting gave away, and the copy, if it answers without the box."""
-        begun = time.monotonic()
+        begun, before = time.monotonic(), box.queries
         defended = answered(setting.around(Remembered(box, self.honest)), self.honest.X)
+        looked = box.queries - before  # a defence that changes tokens is asked what honest users have not
         setting = as_signs(setting, defended)
         judge = Judge(self.truth, self.honest)
         most = self.budget if setting.budget is None else min(self.budget, setting.budget)
@@ -63,7 +64,7 @@ class Attack:
             fitted=bool(fits),
             family=getattr(best.model, "family", None),
             queries=best.queries,
-            asked=read[-1].queries + more,
+            asked=looked + read[-1].queries + more,
             bits=best.queries * self.honest.outputs * self.bits(setting),
             plan=None if best.returned else self.planned(errors, setting),
             copy=best.model is not None,

@@ -156,7 +156,7 @@ def audit(
         target if isinstance(target, TargetSource) else TargetSource(partial(open_box, target, dim), name_of(target))
     )
     limit, most = positive(threshold, "threshold"), whole(budget, "budget", least=1)
-    whole(seed, "seed", least=0)
+    seed = whole(seed, "seed", least=0)
     if price_per_query is not None:
         real(price_per_query, "price_per_query", "a number >= 0", lambda x: x >= 0)
     check_defences(defences)
@@ -171,7 +171,7 @@ def audit(
         settings = grid(asked, box.answers, -(-parameters // asked.outputs), most, signs)
     else:
         settings = settings_of(defences, box.answers)
-    attack = Attack(kind, truth, asked, limit, most, whole(seed, "seed", least=0))
+    attack = Attack(kind, truth, asked, limit, most, seed)
     kept = None if folder is None else AuditFolder(Path(folder))
     if kept is not None:
         promise = {"answers_of": box.answers, "max_norm": box.max_norm}

@@ -4,12 +4,14 @@
 `transformer` a head with a two-layer ReLU network behind it, `front_head` a head with a black box behind it, `norm`
 LayerNorm or RMSNorm, `rotary` positions, `block` several heads with a black box behind, `circuits` what
 interpretability looks at, `export` heads for other libraries (`fused`, `half_split` and `sharing` make their
-projections), `files` safetensors, `two_layer` the network inside a block with its `activation`.
+projections), `figure` heads for papers, `files` safetensors, `two_layer` the network inside a block, with its
+`activation`.
 """
 
 from .activation import ACTIVATIONS, Activation
 from .attention import Attention, Head
 from .block import Block
+from .figure import heads_figure, nearest_heads, save_figure
 from .files import Model, load, save, written_whole
 from .front_head import Behind, FrontHead
 from .inside import Inside

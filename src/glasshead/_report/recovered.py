@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._figures import nearest
 from .._identify import distance
 from .._linalg import factored_svd
-from .._models import Head, Model, MultiHead
+from .._models import Head, Model, MultiHead, nearest_heads
 from .._recovery import Recovery
 from .packing import Factors, packed
 from .pattern import patterns
@@ -77,7 +76,7 @@ def matched_heads(model: Model, truth: Model) -> list[Head] | None:
     if model.dim != truth.dim or len(model.heads) != len(truth.heads):
         return None
     found, true = ([np.asarray(head.W, float) for head in each.heads] for each in (model, truth))
-    return [truth.heads[h] for h in nearest(found, true)]
+    return [truth.heads[h] for h in nearest_heads(found, true)]
 
 
 def head_data(head: Head, true: Head | None, rank: int) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ._linalg import svd
-from ._validate import needs
+from .._linalg import svd
+from .._validate import needs
 
 PANEL, SPECTRUM = 2.6, 2.2  # inches: the side of a heat map, the width of a chart of singular values
 MOST_HEADS = 12  # rows of a figure that still fits on a page of paper
@@ -40,7 +40,7 @@ def heads_figure(
         if [W.shape for W in true] != [W.shape for W in heads]:
             got = [W.shape for W in true]
             raise ValueError(f"expected a truth with {len(heads)} heads of shape {heads[0].shape}, got {got}")
-        true = [true[h] for h in nearest(heads, true)]
+        true = [true[h] for h in nearest_heads(heads, true)]
     matplotlib = needs("matplotlib", "report")
     from matplotlib.figure import Figure
 
@@ -61,7 +61,7 @@ def heads_figure(
     return figure
 
 
-def nearest(found: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> list[int]:
+def nearest_heads(found: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> list[int]:
     """For each that was found the place of the true one that it is nearest to, in pairs."""
     far = np.array([[np.linalg.norm(W - other) for other in true] for W in found])
     return linear_sum_assignment(far)[1].tolist()
