@@ -36,7 +36,8 @@ class WholeLayer(Circuits):
         `"llama"`: a state dict of torch tensors for a `GPT2Block` or a `LlamaDecoderLayer` of Hugging Face; its config
         must have `.activation`, its norms `.eps`, one for each, and biases of a LLaMA are there where they are larger
         than `rtol` of the weights. `rtol` and errors are those of `to_projections`. For blocks that were recovered with
-        `network=True`; a ValueError says what else does not fit.
+        `network=True`; a ValueError says what else does not fit. Of a language model it is the block without its
+        unembedding, which is `block.behind.last`.
         """
         if kind not in NORMS:
             raise ValueError(f"expected one of {', '.join(map(repr, NORMS))}, got {kind!r}")
