@@ -20,11 +20,11 @@ from .._models import ACTIVATIONS, Activation, TwoLayer
 from .._types import Float
 from .arguments import PLAIN, as_single_tokens
 from .directions import Neurons
-from .domain import domain_of
+from .domain import Domain, domain_of
 from .learn import ATTEMPTS, WORST_FIT, find_neurons
 from .ridge import Ridges, descended, fitted, total
-from .span import find_span
-from .step import find_steps
+from .span import Span, find_span
+from .step import Steps, find_steps
 
 PARTS = 20  # rounds for the part of output weights along the answer at each point, which does not show there
 TURNS = 40  # rounds of lengths and ridges
@@ -56,15 +56,7 @@ def find_bent(
             f"second derivatives are known to {steps.error / max(steps.typical, 1e-300):.1e} of their size only",
             known={"noise": steps.noise},
         )
-    for attempt in range(ATTEMPTS):
-        span = find_span(domain, steps, None, rng)
-        try:
-            neurons = find_neurons(span, "plain", rng)
-            break
-        except TargetMismatch:
-            if attempt == ATTEMPTS - 1:
-                raise
-            domain = replace(domain, frame=random_rotation(domain.dim, rng))
+    span, neurons = find_all(domain, steps, rng)
     fits = sorted(
         ((*ray_network(neurons, span.curvature.centre, ACTIVATIONS[name]), name) for name in PLAIN["plain"]),
         key=lambda each: each[1],
@@ -79,6 +71,18 @@ def find_bent(
         f"activations: {said}"
     )
     return Bent([each[0] for each in fits], [each[1] for each in fits], words)
+
+
+def find_all(domain: Domain, steps: Steps, rng: np.random.Generator) -> tuple[Span, Neurons]:
+    """All neurons, with other directions once more where some are missing."""
+    for _ in range(ATTEMPTS - 1):
+        span = find_span(domain, steps, None, rng)
+        try:
+            return span, find_neurons(span, "plain", rng)
+        except TargetMismatch:
+            domain = replace(domain, frame=random_rotation(domain.dim, rng))
+    span = find_span(domain, steps, None, rng)
+    return span, find_neurons(span, "plain", rng)
 
 
 def amounts(
@@ -101,7 +105,7 @@ def ray_network(neurons: Neurons, centre: Float[np.ndarray, "P k"], act: Activat
     """The network that fits, and the share that misfits; with it goes the length of answers at each base point."""
     t, (c, w) = neurons.along, amounts(neurons.C, centre)
     size = np.maximum(np.sqrt(np.mean(t**2, axis=1)), 1e-300)
-    lengths, last, before = np.ones(len(centre)), max(ANEW), np.inf
+    lengths, last, before, amount = np.ones(len(centre)), max(ANEW), np.inf, np.zeros(len(t))
     ridges: Any = None
     for turn in range(TURNS):
         seen = c * lengths

@@ -86,17 +86,28 @@ class Tangent:
 
     weights: Weights
     n: Float[np.ndarray, "N d"]
+    Z: Float[np.ndarray, "p d"]
+    hidden: Float[np.ndarray, "N m"]
+    slope: Float[np.ndarray, "N m"]  # of each neuron
+    y: Float[np.ndarray, "N p"]
+    spread: Float[np.ndarray, "N 1"]
 
-    def __post_init__(self) -> None:
-        weights, act = self.weights, ACTIVATIONS[self.weights.activation]
-        Z = mean_zero(self.n.shape[1]).T
-        inputs = self.n @ Z.T
-        z = inputs @ weights.W1.T + weights.b1
-        hidden, slope = act.value(z), act.first(z)
-        y = (weights.gains * self.n) @ Z.T + hidden @ weights.W2.T + weights.b2
-        spread = np.sqrt(np.einsum("np,np->n", y, y)[:, None] / self.n.shape[1] + weights.eps)
-        kept = {"Z": Z, "inputs": inputs, "hidden": hidden, "slope": slope, "y": y, "spread": spread}
-        self.__dict__.update(kept, normal=(y / spread) @ Z)
+    @classmethod
+    def at(cls, weights: Weights, n: Float[np.ndarray, "N d"]) -> Tangent:
+        act, Z = ACTIVATIONS[weights.activation], mean_zero(n.shape[1]).T
+        z = n @ Z.T @ weights.W1.T + weights.b1
+        hidden = act.value(z)
+        y = (weights.gains * n) @ Z.T + hidden @ weights.W2.T + weights.b2
+        spread = np.sqrt(np.einsum("np,np->n", y, y)[:, None] / n.shape[1] + weights.eps)
+        return cls(weights, n, Z, hidden, act.first(z), y, spread)
+
+    @property
+    def inputs(self) -> Float[np.ndarray, "N p"]:
+        return self.n @ self.Z.T
+
+    @property
+    def normal(self) -> Float[np.ndarray, "N d"]:
+        return (self.y / self.spread) @ self.Z
 
     @property
     def answers(self) -> Float[np.ndarray, "N d"]:
@@ -135,12 +146,26 @@ def inputs_needed_for(width: int, dim: int) -> int:
     return int(EQUATIONS * (2 * width + 4)) + dim // 2
 
 
+def solved_by(now: Tangent, size: np.ndarray, rest: Float[np.ndarray, "N d"]) -> np.ndarray:
+    """The change of weights that explains the rest best; `size` is how much each of them matters."""
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        return now.forward(x / size)
+
+    def back(y: np.ndarray) -> np.ndarray:
+        return now.back(y) / size
+
+    shape = (rest.size, now.weights.numbers)
+    operator = LinearOperator(shape, matvec=forward, rmatvec=back, dtype=np.float64)  # type: ignore[call-arg]
+    return lsmr(operator, rest.ravel(), **SOLVER)[0] / size
+
+
 def whole_fit(
     weights: Weights, n: Float[np.ndarray, "N d"], Y: Float[np.ndarray, "N d"], rng: np.random.Generator
 ) -> tuple[Weights, float]:
     """The weights that answer n with Y best, from some that nearly do; and what is left, over a typical answer."""
     typical = float(np.sqrt(np.mean(Y**2)))
-    now = Tangent(weights, n)
+    now = Tangent.at(weights, n)
     rest = Y - now.answers
     least = float(np.sqrt(np.mean(rest**2))) / typical
     for _ in range(ROUNDS):
@@ -149,17 +174,10 @@ def whole_fit(
         probes = [now.back(rng.standard_normal(Y.size)) for _ in range(PROBES)]
         size = np.sqrt(np.mean(np.square(probes), axis=0))
         size = np.maximum(size, 1e-9 * size.max())
-        shape, tangent = (Y.size, weights.numbers), now
-        operator = LinearOperator(
-            shape,  # type: ignore[call-arg]
-            matvec=lambda x, at=tangent, size=size: at.forward(x / size),
-            rmatvec=lambda y, at=tangent, size=size: at.back(y) / size,
-            dtype=np.float64,
-        )
-        step = lsmr(operator, rest.ravel(), **SOLVER)[0] / size
+        step = solved_by(now, size, rest)
         tried, left = now, np.inf
         for share in (1.0, SHORTER, SHORTER**2):
-            tried = Tangent(now.weights.moved(share * step), n)
+            tried = Tangent.at(now.weights.moved(share * step), n)
             left = float(np.sqrt(np.mean((Y - tried.answers) ** 2))) / typical
             if left < least:
                 break
