@@ -41,6 +41,7 @@ class WholeLayer(Circuits):
         `LlamaDecoderLayer` of Hugging Face; its config must have `.activation`, its norms `.eps`, one for each, and
         biases of a LLaMA are there where they are larger than `rtol` of the weights. `rtol` and errors are those of
         `to_projections`. For blocks that were recovered with `network=True`; a ValueError says what else does not fit.
+        Of a language model it is the block without its unembedding, which is `block.behind.last`.
         """
         if kind not in NORMS:
             raise ValueError(f"expected one of {', '.join(map(repr, NORMS))}, got {kind!r}")

@@ -40,6 +40,7 @@ class Domain(ABC):
     radius: float
     kept: int
     rays: bool = False  # whether answers are known up to their lengths only, and have length 1
+    accepted: float = 1e-9  # how far off fresh answers may be, of the largest one
 
     @property
     def dim(self) -> int:
@@ -139,11 +140,11 @@ class Sphere(Domain):
         return self.radius * unit(rng.standard_normal((n, self.dim)))
 
 
-def domain_of(oracle: Oracle, sphere: bool, radius: float, rng: np.random.Generator) -> Domain:
+def domain_of(oracle: Oracle, sphere: bool, radius: float, accepted: float, rng: np.random.Generator) -> Domain:
     """The domain with a random frame; on a sphere one input is asked, to see how many numbers an answer has."""
     frame = random_rotation(oracle.dim, rng)
     if not sphere:
-        return Anywhere(oracle, frame, radius, 0)
-    domain = Sphere(oracle, frame, radius, 3 if oracle.dim >= ROOMY else 2)
+        return Anywhere(oracle, frame, radius, 0, accepted)
+    domain = Sphere(oracle, frame, radius, 3 if oracle.dim >= ROOMY else 2, accepted)
     few = domain.ask(radius * frame[:1]).shape[1] < FEW_OUTPUTS
     return replace(domain, kept=min(MOST_KEPT, max(2, oracle.dim // 4))) if few else domain

@@ -30,6 +30,7 @@ PARTS = 20  # rounds for the part of output weights along the answer at each poi
 TURNS = 40  # rounds of lengths and ridges
 ANEW = 0, 3, 9, 15  # of these rounds, where ridges are looked for everywhere: lengths are known better each time
 STEPS_IN_TURN = 10
+ROUGH = 1e-6  # of an answer: what finds neurons need not be better, since all weights are fitted afterwards
 ARRIVED_TURN = 1e-9  # of the misfit: a round that changes it by less is the last
 
 
@@ -48,7 +49,7 @@ def find_bent(
     """The neurons of a box that answers with unit vectors, asked at inputs of this length; output weights in units of
     the mean length of what is normalised. `slack` is an error of answers, over their lengths, that differences do not
     show, since it varies as smoothly as they do."""
-    domain = replace(domain_of(as_single_tokens(f, dim)[0], True, radius, rng), rays=True)
+    domain = replace(domain_of(as_single_tokens(f, dim)[0], True, radius, ROUGH, rng), rays=True)
     steps = find_steps(domain, rng)
     steps = replace(steps, error=max(steps.error, slack * steps.typical))
     if not steps.smooth:
