@@ -39,8 +39,8 @@ class Domain(ABC):
     frame: Float[np.ndarray, "d d"]
     radius: float
     kept: int
-    rays: bool = False  # whether answers are known up to their lengths only, and have length 1
     accepted: float = 1e-9  # how far off fresh answers may be, of the largest one
+    rays: bool = False  # whether answers are known up to their lengths only, and have length 1
 
     @property
     def dim(self) -> int:
