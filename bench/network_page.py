@@ -111,8 +111,15 @@ One token x alone is `a = x + n(x) P + c` behind the heads. P, the sum of all va
 is a token for every a, and what the box answers less a is the network, read behind its norm: a function on a sphere.
 Of the constant c the norm sees one thing: along a ray of a, which it forgets, the network must not change. Where it
 does, c is wrong by as much, and the network's slopes say in which direction. Tokens are long, so that eps does not
-matter; it is fitted at last, with c, on short ones. Blocks with norms behind, and logits, are refused with the heads
-as `best`.
+matter; it is fitted at last, with c, on short ones. Blocks with norms behind are refused with the heads as `best`.
+
+**Language models of one block**, with a last norm and an unembedding E behind it, answer with logits or
+log-probabilities. E is known before the heads are, so answers show the ray of `a + y`, where y is the network's part,
+and not its length. But y is the same all along a ray of a, up to an eps, while a grows: rays at four lengths of a
+determine y entirely. A wrong c makes other lengths say otherwise, which gives c. In the end all that is behind the
+heads is fitted to ordinary tokens at once. Gains and shift of the last norm are part of E and of a bias; what it
+forgets, the mean for LayerNorm, is missing from W2 and c. `found.model` is the whole model: it is saved, and answers
+with logits by itself.
 
 {blocks}
 

@@ -1,9 +1,9 @@
-"""Whole blocks with norms in front: heads and network, every weight, from answers alone."""
+"""Whole blocks with norms in front, and language models of one: heads and network, every weight, from answers alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,16 @@ import glasshead as gh
 Progress = Callable[[int, int, str], None]
 
 WEIGHTS, FUNCTION = 1e-6, 1e-8  # of the worst neuron and the worst head, and of the largest answer
-SEEDS = 1
 SEQUENCES, TOKENS = 50, 12
 GPT = {"norm": "layer", "network": "gelu", "eps": 1e-5}
 LLAMA = {"theta": llama_frequencies(8), "biases": False}
-# Name, d, heads, width, and what else the box is.
-ROWS: tuple[tuple[str, int, int, int, dict[str, Any]], ...] = (
-    ("GPT-2 type, GELU", 64, 4, 256, GPT),
-    ("LLaMA type, rotary, SwiGLU", 64, 4, 170, LLAMA),
+LOGITS = {"final": 96}
+# Name, d, heads, width, seeds, and what else the box is.
+ROWS: tuple[tuple[str, int, int, int, int, dict[str, Any]], ...] = (
+    ("GPT-2 type, GELU", 64, 4, 256, 5, GPT),
+    ("LLaMA type, rotary, SwiGLU", 64, 4, 170, 5, LLAMA),
+    ("language model, LayerNorm, GELU", 48, 3, 128, 3, GPT | LOGITS),
+    ("language model, RMSNorm, rotary, SwiGLU", 48, 3, 128, 3, LLAMA | LOGITS),
 )
 
 
@@ -38,9 +40,10 @@ def network_of(box: Decoder) -> tuple[np.ndarray, np.ndarray]:
     """Weights in front of the activation, for normalised tokens, and what can be seen behind it, a row per neuron."""
     at, gain = box.weights, box.weights["gain"][1][:, None]
     W1 = (box.seen() @ (gain * at["A"])).T
+    C = at["C"] @ box.seen() if box.final else at["C"]  # a last LayerNorm forgets means
     if box.network != "swiglu":
-        return W1, at["C"]
-    return W1, products(at["C"], (box.seen() @ (gain * at["B"])).T)
+        return W1, C
+    return W1, products(C, (box.seen() @ (gain * at["B"])).T)
 
 
 def products(rows: np.ndarray, gate: np.ndarray | None) -> np.ndarray:
@@ -52,12 +55,12 @@ def worst(found: np.ndarray, true: np.ndarray) -> float:
 
 
 def one(d: int, heads: int, width: int, seed: int, options: dict[str, Any]) -> dict[str, Any]:
-    box, start = made(d, heads, width, seed, options), perf_counter()
+    box, start = made(d, heads, width, seed, options), process_time()
     try:
         found = gh.recover(gh.ValueOracle(box, dim=d), family="block", network=True, seed=seed)
     except gh.GlassheadError as refusal:
         return {"seed": seed, "refused": f"{type(refusal).__name__}: {refusal}"[:200]}
-    seconds, block = perf_counter() - start, found.model
+    seconds, block = process_time() - start, found.model
     network, (W1, behind) = block.network, network_of(box)
     order = [int(np.linalg.norm(network.W1 - w, axis=1).argmin()) for w in W1]
     gate = None if network.gate is None else network.gate[order]
@@ -78,11 +81,12 @@ def one(d: int, heads: int, width: int, seed: int, options: dict[str, Any]) -> d
 
 
 def run(progress: Progress) -> dict[str, Any]:
-    rows = []
-    for i, (name, d, heads, width, options) in enumerate(ROWS):
+    rows, done, total = [], 0, sum(seeds for *_, seeds, _ in ROWS)
+    for name, d, heads, width, seeds, options in ROWS:
         runs = []
-        for seed in range(SEEDS):
-            progress(i * SEEDS + seed, len(ROWS) * SEEDS, name)
+        for seed in range(seeds):
+            progress(done, total, name)
+            done += 1
             runs.append(one(d, heads, width, seed, options))
         rows.append({"name": name, "d": d, "heads": heads, "width": width, "runs": runs})
     return {"limits": {"weights": WEIGHTS, "function": FUNCTION}, "rows": rows}

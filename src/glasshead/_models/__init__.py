@@ -5,7 +5,7 @@
 LayerNorm or RMSNorm, `rotary` positions, `block` several heads with a black box behind, `circuits` what
 interpretability looks at, `export` heads for other libraries (`fused`, `half_split` and `sharing` make their
 projections), `figure` heads for papers, `files` safetensors, `two_layer` the network inside a block, with its
-`activation`.
+`activation`, `unembedding` what stands behind the last block of a language model.
 """
 
 from .activation import ACTIVATIONS, Activation
@@ -17,6 +17,8 @@ from .front_head import Behind, FrontHead
 from .inside import Inside
 from .multi_head import MultiHead, without_bias
 from .norm import Norm, token_before
+from .post_norm import PostNorm
 from .rotary import Rotary, Turning
 from .transformer import Network, Transformer
 from .two_layer import TwoLayer
+from .unembedding import Unembedding

@@ -1,7 +1,8 @@
 """What stands behind the heads of a block with norms in front, once its network is known: all that answers need.
 
 Heads add up to `a = x + sum_hi a_hi n(x_i) P_h + offset`, and the block answers `a + network(norm(a))`; in a parallel
-block the network reads `norm(x)` instead. One token alone has `a = x + n(x) total + offset`, `total = sum_h P_h`.
+block the network reads `norm(x)` instead. One token alone has `a = x + n(x) total + offset`, `total = sum_h P_h`. In a
+language model of one block an `Unembedding` turns that into logits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from .._types import Float
 from .norm import Norm
 from .two_layer import TwoLayer
+from .unembedding import Unembedding
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +28,17 @@ class Inside:
     total: Float[np.ndarray, "d d"]
     offset: Float[np.ndarray, " d"]
     parallel: bool = False
+    last: Unembedding | None = None
 
     def stream(self, x: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
         """What single tokens are behind the heads."""
         return x + self.front(x) @ self.total + self.offset
 
-    def answers(self, x: Float[np.ndarray, "B d"], attended: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
+    def answers(self, x: Float[np.ndarray, "B d"], attended: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B k"]:
         """What the block answers where heads add that to the last tokens, without their constant."""
         a = x + attended + self.offset
-        return a + self.network(self.norm(x if self.parallel else a))
+        whole = a + self.network(self.norm(x if self.parallel else a))
+        return whole if self.last is None else self.last(whole)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         x = np.asarray(X)[:, -1]
@@ -44,11 +48,15 @@ class Inside:
         named = {"total": self.total, "offset": self.offset, "parallel": np.array(float(self.parallel))}
         for place, norm in (("norm", self.norm), ("front", self.front)):
             named[f"{place}.{norm.kind}"] = np.array(norm.eps or 0.0)
-        return named | {f"network.{name}": tensor for name, tensor in self.network.tensors().items()}
+        parts = {"network": self.network} | ({} if self.last is None else {"last": self.last})
+        return named | {f"{part}.{name}": x for part, each in parts.items() for name, x in each.tensors().items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Inside:
-        network = {name.removeprefix("network."): x for name, x in tensors.items() if name.startswith("network.")}
+        network, last = (
+            {name.removeprefix(part): x for name, x in tensors.items() if name.startswith(part)}
+            for part in ("network.", "last.")
+        )
         norm, front = (
             next(
                 Norm(kind, float(tensors[name]) or None)
@@ -58,4 +66,5 @@ class Inside:
             for place in ("norm", "front")
         )
         parallel = bool(tensors["parallel"])
-        return cls(TwoLayer.from_tensors(network), norm, front, tensors["total"], tensors["offset"], parallel)
+        made = Unembedding.from_tensors(last) if last else None
+        return cls(TwoLayer.from_tensors(network), norm, front, tensors["total"], tensors["offset"], parallel, made)

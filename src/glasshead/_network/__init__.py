@@ -7,5 +7,7 @@ derivatives and the count of neurons), `rank_one` and `rank_two` (their directio
 
 from .check import NOISIEST
 from .learn import recover_network
+from .rays import Bent, find_bent
+from .refine import inputs_for
 from .result import RecoveredNetwork
 from .span import FILLING

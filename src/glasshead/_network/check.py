@@ -17,8 +17,9 @@ from .._types import Float
 from .domain import Domain, Sphere
 from .result import CheckedInputs
 
-ACCEPTED = 1e-9  # of the largest answer to inputs of that length
-NOISES = 30.0  # or so many times the noise, relative to what was asked before
+NOISES = (
+    30.0  # times the noise, relative to what was asked before: beyond `domain.accepted`, an answer may be as far off
+)
 NOISIEST = 3e-6  # of a typical answer: noise beyond that hides too much
 FRESH, USERS, OTHER = 32, 16, 6
 LENGTHS = 0.01, 0.1, 10.0, 100.0  # times that at which neurons bend
@@ -47,7 +48,7 @@ def check_asked_again(domain: Domain, X: np.ndarray, Y: np.ndarray, noise: float
     again = domain.ask(X)
     off = np.abs(again - Y).max(axis=1)
     worst = int(off.argmax())
-    if off[worst] > ACCEPTED * np.abs(Y).max() + NOISES * noise:
+    if off[worst] > domain.accepted * np.abs(Y).max() + NOISES * noise:
         seen = Evidence(ASKED_AGAIN, X[worst : worst + 1], f"expected {Y[worst, 0]:.12g}", f"{again[worst, 0]:.12g}")
         raise TargetMismatch("the box answers the same input in two ways", seen)
 
@@ -55,7 +56,7 @@ def check_asked_again(domain: Domain, X: np.ndarray, Y: np.ndarray, noise: float
 def check_network(domain: Domain, model: TwoLayer, noise: float, typical: float, rng: np.random.Generator) -> Agreement:
     """How well fresh answers are predicted; a box that is not the network is refused with the answer that shows it."""
     residual, asked = 0.0, 0
-    allowed = ACCEPTED + NOISES * noise / typical
+    allowed = domain.accepted + NOISES * noise / typical
     for X in fresh_inputs(domain, rng):
         got, want = domain.ask(X), model(X)
         largest = float(np.abs(got).max(initial=0.0)) or 1.0

@@ -23,7 +23,7 @@ from .._oracles import Oracle, Report, bar, guarded
 from .._types import ArrayLike, no_type_check
 from .._validate import positive, whole
 from .arguments import GATED, PLAIN, as_single_tokens, check_arguments
-from .check import ACCEPTED, AGAIN, NOISES, NOISIEST, check_asked_again, check_network
+from .check import AGAIN, NOISES, NOISIEST, check_asked_again, check_network
 from .directions import Neurons, read_neurons
 from .domain import Domain, domain_of
 from .piecewise import learn_piecewise
@@ -57,6 +57,7 @@ def recover_network(
     sphere: bool = False,
     radius: float | None = None,
     widest: int | None = None,
+    rtol: float = 1e-9,
     budget: int | None = None,
     seed: int = 0,
     progress: Report | bool | None = None,
@@ -77,7 +78,7 @@ def recover_network(
     `d^2 / 2.5`, half of that for gated ones, since the second derivatives of more fill all there is.
 
     Weights come out up to the order of neurons and, for a gate, up to a factor that its row and the column of W2 share.
-    Every result agreed with f on fresh inputs to 1e-9 of the largest answer, or thirty times the measured noise. What
+    Every result agreed with f on fresh inputs to `rtol` of the largest answer, or thirty times the measured noise. What
     is no such network raises `TargetMismatch` or `NotConverged` with what was seen; a spent `budget` raises
     `BudgetExceeded`. `progress` is True for a bar or a callable `(done, planned, what)`. All queries count; the same
     seed asks the same ones.
@@ -87,7 +88,7 @@ def recover_network(
     rng = np.random.default_rng(whole(seed, "seed", least=0))
     start = float(np.sqrt(oracle.dim)) if radius is None else positive(radius, "radius")
     with bar() if progress is True else nullcontext(progress or None) as report, guarded(oracle, budget, report) as box:
-        domain = domain_of(box, sphere, start, rng)
+        domain = domain_of(box, sphere, start, positive(rtol, "rtol"), rng)
         found = learn_any(domain, activation, widest, rng)
     return RecoveredNetwork(**found, queries=box.sent, single=bool(answered and answered[-1] == 1))
 
@@ -208,6 +209,7 @@ def find_network(
 ) -> tuple[Explained, np.ndarray]:
     """The activation that fits, the network refined on answers, and these."""
     domain, noise = span.curvature.domain, span.curvature.steps.noise
+    accepted = domain.accepted
     names, fit = (PLAIN[activation], plain_network) if neurons.u is None else (GATED[activation], gated_network)
     fits = sorted(((*fit(neurons, ACTIVATIONS[name]), name) for name in names), key=lambda each: each[1])
     said = ", ".join(f"{name} {misfit:.1e}" for _, misfit, name in fits)
@@ -221,13 +223,13 @@ def find_network(
     for model, misfit, _ in fits:
         if misfit > WORST_FIT:
             continue
-        sided = with_signs(model, X, Y, max(ACCEPTED, SLACK * misfit)) if neurons.u is None else Sided(model, None, "")
+        sided = with_signs(model, X, Y, max(accepted, SLACK * misfit)) if neurons.u is None else Sided(model, None, "")
         sided, left = refined(sided, X, Y, noise)
-        if sided.linear is not None and left <= ACCEPTED * typical + NOISES * noise:
-            again = with_signs(sided.model, X, Y, ACCEPTED)  # weights are known better now
+        if sided.linear is not None and left <= accepted * typical + NOISES * noise:
+            again = with_signs(sided.model, X, Y, accepted)  # weights are known better now
             sided, left = refined(again, X, Y, noise) if again.linear is None else (sided, left)
         closest = closest or f"; the best of them is off by {left / typical:.1e} of a typical answer"
-        if left <= ACCEPTED * typical + NOISES * noise:
+        if left <= accepted * typical + NOISES * noise:
             signs = f"; {sided.words}" if sided.words else ""
             words = f"misfits of activations: {said}; refined to {left / typical:.1e} of the answers{signs}"
             return Explained(with_linear_neurons(sided, domain.radius), words), Y

@@ -24,7 +24,7 @@ from .base import (
 )
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
 from .box import ROUNDOFF, Answering, BoxOracle, ValueOracle, as_oracle
-from .long_token import LongToken, find_long_token
+from .long_token import LongToken, extrapolation, find_long_token
 from .one_token import find_alike, read_slope, single
 from .signs import SignOracle, Voting
 from .sphere import Sphere, find_order, find_sphere

@@ -11,19 +11,23 @@ fitted together, on tokens of ordinary size and shorter ones.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..._errors import Evidence, NotConverged, TargetMismatch
-from ..._linalg import mean_zero, unit
-from ..._models import Block, Inside, Norm, TwoLayer, token_before
-from ..._network import RecoveredNetwork, recover_network
+from ..._models import Block, Inside, Norm, TwoLayer, Unembedding
+from ..._network import RecoveredNetwork, inputs_for, recover_network
 from ..._oracles import Oracle, single
 from ..._types import Float
+from .logits import Logits, find_logits
+from .polish import polished
+from .post_norm import read_post_norm, reads_behind
+from .stream import Stream
 
 SHORT_RAY, LONG_RAY = 2.0**8, 2.0**10  # times a normalised token: eps is nothing there, and digits are left
 SLOPE_STEP = 1e-3  # radians
+ROUGHLY, EXACTLY = 1e-6, 1e-9  # of the largest answer: how well the network must fit, to be polished or as it is
 RAYS = 3  # two would do
 OFFSET_ROUNDS = 3
 FITTED_SIZES = 1.0, 0.1, 0.01  # of a, where constant, offset and eps are fitted: at the last an eps of 1e-4 shows
@@ -33,79 +37,60 @@ SEEN = 1e-9  # of the largest singular value: what changes answers by less is le
 NUDGE = 1e-6  # of numeric derivatives of the model, which asks nothing
 CHECKED, LONGEST = 24, 16  # fresh sequences, and tokens in the longest
 ACCEPTED = 1e-6  # of the largest answer
+POST_NORM_SEES = (
+    "the first norm's gains are seen up to one factor for all behind it, which is set so that their mean is 1; its "
+    "shifts are part of the network's biases, and rows of W1 and columns of W2 have no mean"
+)
 ITSELF = "a block whose network is known answers by itself"
-
-
-@dataclass(frozen=True)
-class Stream:
-    """The box, asked about what lies behind its heads instead of about tokens."""
-
-    oracle: Oracle
-    block: Block
-    front: Norm
-
-    @property
-    def total(self) -> Float[np.ndarray, "d d"]:
-        return np.sum([head.v for head in self.block.heads], axis=0)
-
-    @property
-    def basis(self) -> Float[np.ndarray, "p d"]:
-        """Of what a norm lets through."""
-        d = self.oracle.dim
-        return mean_zero(d).T if self.front.kind == "layer" else np.eye(d)
-
-    def tokens(self, a: Float[np.ndarray, "B d"], offset: np.ndarray) -> Float[np.ndarray, "B d"]:
-        """Tokens that are a behind the heads, those that were found: for a short a there may be none. In a parallel
-        block the network reads tokens directly."""
-        x = a if self.block.parallel else token_before(self.front, self.total, a - offset)
-        return x[np.isfinite(x).all(axis=1)]
-
-    def read(self, a: Float[np.ndarray, "B d"], offset: np.ndarray) -> Float[np.ndarray, "B d"]:
-        """What the network adds at a."""
-        x = self.tokens(a, offset)
-        if len(x) < len(a):
-            raise NotConverged("no token was found for a point behind the heads, where the network reads it")
-        return np.asarray(single(self.oracle, x)) - x - self.front(x) @ self.total - offset
-
-    def sphere(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
-        basis = self.basis
-        return np.sqrt(basis.shape[1]) * unit(rng.standard_normal((n, len(basis)))) @ basis
 
 
 def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Inside, RecoveredNetwork]:
     """The network behind the heads of this block, with its norm and the constant that heads add."""
-    stream = stream_of(oracle, block)
+    stream = stream_of(oracle, block, rng)
     oracle.stage = "reading the network"
-    offset = np.zeros(oracle.dim) if block.parallel else read_offset(stream, rng)
-    basis = stream.basis
+    last, basis, offset = stream.last if isinstance(stream, Logits) else None, stream.basis, np.zeros(oracle.dim)
+    if isinstance(stream, Logits) and stream.last.norm is not None:
+        offset = stream.read_offset(rng)
+    elif not block.parallel:
+        offset = read_offset(stream, rng)
     found = recover_network(
         lambda z: stream.read(LONG_RAY * z @ basis, offset),
         len(basis),
         sphere=True,
         radius=float(np.sqrt(oracle.dim)),
+        rtol=EXACTLY if last is None else ROUGHLY,
         seed=int(rng.integers(2**31)),
     )
     inside = Inside(
         in_tokens(found.model, basis),
-        Norm(stream.front.kind, FIRST_EPS),
+        Norm(stream.front.kind, (None if last is None else stream.front.eps) or FIRST_EPS),
         stream.front,
         stream.total,
         offset,
         block.parallel,
+        last,
     )
-    return read_fitted(stream, inside, rng), found
+    return (read_fitted if last is None else read_polished)(stream, inside, rng), found
 
 
-def stream_of(oracle: Oracle, block: Block) -> Stream:
+def stream_of(oracle: Oracle, block: Block, rng: np.random.Generator) -> Stream:
     """Refuses blocks whose network is not seen in this way."""
-    behind = any(norm.place == "behind" for norm in block.norms) or block.unembedding is not None
+    behind = any(norm.place == "behind" for norm in block.norms) and block.unembedding is None
     if block.front is None or behind or block.residual_map != "assumed identity":
         raise NotConverged(
             "the network of a block is read where a norm stands in front of the heads and of the network, nothing "
-            f"stands behind the last residual connection, and that is the identity: this is {block!r}; its heads are "
-            "recovered without network=True"
+            "but an unembedding stands behind the last residual connection, and that is the identity: this is "
+            f"{block!r}; its heads are recovered without network=True"
         )
-    return Stream(oracle, block, block.front)
+    return Stream(oracle, block, block.front) if block.unembedding is None else find_logits(oracle, block, rng)
+
+
+def read_polished(stream: Stream, inside: Inside, rng: np.random.Generator) -> Inside:
+    """With all of it fitted to answers to tokens of ordinary size, and to a few shorter ones, where an eps shows."""
+    n = inputs_for(inside.network)
+    a = np.concatenate([size * stream.sphere(n // 8, rng) for size in FITTED_SIZES])
+    x = np.concatenate([stream.tokens(a, inside.offset), rng.standard_normal((n, stream.oracle.dim))])
+    return polished(inside, x, np.asarray(single(stream.oracle, x)))
 
 
 def in_tokens(model: TwoLayer, basis: np.ndarray) -> TwoLayer:
@@ -181,9 +166,31 @@ def check_inside(oracle: Oracle, block: Block, rng: np.random.Generator) -> floa
 def with_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Block, str, float]:
     """The block with its network, which needs no box any more; a sentence about it, and its largest error on fresh
     sequences."""
-    inside, found = read_network(oracle, block, rng)
     whole = copy(block)
+    if reads_behind(block):
+        whole.behind, words = read_post_norm(oracle, block, rng)
+        residual = check_inside(oracle, whole, rng)
+        said = f"behind the heads a {whole.network!r} between two LayerNorms: {words}; {POST_NORM_SEES}"
+        return whole, f"{said}; the whole block answers within {residual:.1e}", residual
+    inside, found = read_network(oracle, block, rng)
     whole.behind = inside
+    last = "" if inside.last is None else f", {last_words(inside.last)}"
+    if inside.last is not None and inside.last.norm is not None:
+        whole.norms = tuple(inside.last.norm if norm.place == "behind" else norm for norm in block.norms)
     residual = check_inside(oracle, whole, rng)
-    words = f"behind the heads a {inside.network!r}: {found.reason}; the whole block answers within {residual:.1e}"
+    words = (
+        f"behind the heads a {inside.network!r}{last}: {found.reason}; the whole block answers within {residual:.1e}"
+    )
     return whole, words, residual
+
+
+def last_words(last: Unembedding) -> str:
+    """What is known of an unembedding."""
+    answers = "log-probabilities" if last.probabilities else "logits"
+    if last.norm is None:
+        return f"then an unembedding to {last.E.shape[1]} {answers}"
+    kind, hidden = {"layer": ("LayerNorm", "length and mean"), "rms": ("RMSNorm", "length")}[last.norm.kind]
+    return (
+        f"then a {kind}, whose gains and shift are part of the unembedding to {last.E.shape[1]} {answers} and its "
+        f"bias; it hides the {hidden} of what is in front of it"
+    )
