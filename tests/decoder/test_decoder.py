@@ -85,6 +85,16 @@ def test_rotary_positions_are_eigenvalues(kind):
     assert np.abs(found.model(X) - box(X)).max() < 1e-6 * np.abs(box(X)).max()
 
 
+def test_gains_of_a_trained_norm():
+    """Some heads see nothing but the last token at some of them; others are taken then."""
+    box = Decoder(48, heads=4, seed=2, rank=12, sharing=2, theta=llama_frequencies(6), biases=False)
+    box.weights["gain"][0] = 0.3 * np.exp(1.5 * np.random.default_rng(2).standard_normal(48))
+    found = gh.recover(gh.ValueOracle(box, dim=48), family="block")
+    pairs, off = matched(found.model, box)
+    assert off < 1e-7
+    assert all(relative(found.model.rotary.W(mine, 1), box.W(true, 1)) < 1e-5 for mine, true in pairs)
+
+
 def test_slopes_of_scores():
     box = Decoder(48, heads=3, seed=1, slopes=np.array([0.5, 0.25, 0.125]))
     found = gh.recover(gh.ValueOracle(box, dim=48))

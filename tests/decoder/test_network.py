@@ -80,8 +80,8 @@ def test_another_network_leaves_the_heads_as_the_best():
     assert refused.value.best.heads == 2
 
 
-def test_a_block_whose_norms_stand_behind_is_refused_with_its_heads():
-    with pytest.raises(gh.NotConverged, match="a norm stands in front of the heads and of the network") as refused:
+def test_a_network_too_wide_behind_norms_is_refused_with_its_heads():
+    with pytest.raises(gh.NotConverged, match="no two-layer network of fewer than") as refused:
         gh.recover(gh.ValueOracle(gh.Block.random(12, heads=2, rank=6), dim=12), family="block", network=True)
     assert refused.value.best.family == "block"
 

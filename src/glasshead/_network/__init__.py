@@ -8,6 +8,7 @@ a sphere `creases`, of kinks along great circles (`arcs`).
 
 from .check import NOISIEST
 from .learn import recover_network
+from .rays import Bent, find_bent
 from .refine import inputs_for
 from .result import RecoveredNetwork
 from .span import FILLING

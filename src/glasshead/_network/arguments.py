@@ -10,7 +10,7 @@ from .._oracles import Oracle, ValueOracle
 from .._validate import box_dim, check_callable, whole
 
 SMOOTH = "gelu", "gelu-tanh", "silu"
-PLAIN: dict[str, tuple[str, ...]] = {"auto": SMOOTH, **{name: (name,) for name in SMOOTH}}
+PLAIN: dict[str, tuple[str, ...]] = {"auto": SMOOTH, "plain": SMOOTH, **{name: (name,) for name in SMOOTH}}
 GATED: dict[str, tuple[str, ...]] = {"auto": SMOOTH, "swiglu": ("silu",), "geglu": ("gelu", "gelu-tanh")}
 NAMES = ("auto", *SMOOTH, "relu", "swiglu", "geglu")
 

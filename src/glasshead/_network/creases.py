@@ -119,8 +119,8 @@ def learn_creased(domain: Sphere, rng: np.random.Generator) -> tuple[TwoLayer, f
     model = read_neurons(domain, kinks, groups)
     X = domain.inputs(max(inputs_for(model), LOOKED_AT), rng)
     Y = domain.ask(X)
+    sided = with_signs(model, X, Y, SLACK)
     for _ in range(MOST_MISSED):
-        sided = with_signs(model, X, Y, SLACK)
         off = norms(sided(X) - Y)
         if off.max() <= MISSED * norms(Y).max():
             break
@@ -128,6 +128,7 @@ def learn_creased(domain: Sphere, rng: np.random.Generator) -> tuple[TwoLayer, f
             kinks = kinks + find_kinks(domain, noise, rng, through=X[off.argmax()])
         groups = [group for group in grouped(kinks) if len(group) >= ENOUGH_KINKS]
         model = read_neurons(domain, kinks, groups)
+        sided = with_signs(model, X, Y, SLACK)
     sided, _ = refined(sided, X, Y, noise)
     if sided.linear is not None:
         again = with_signs(sided.model, X, Y, domain.accepted)

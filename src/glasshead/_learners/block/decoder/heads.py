@@ -84,15 +84,15 @@ def read_heads(view: LongToken, rng: np.random.Generator) -> tuple[Readings, flo
 
 
 def read_somewhere(view: LongToken, rng: np.random.Generator) -> tuple[Readings, float]:
-    """Heads at the first last token and angle at which they show."""
+    """Heads at the first last token and angle at which they show, by fine differences at every other one."""
     reason = ""
-    for _ in range(DRAWS):
+    for draw in range(DRAWS):
         q = view.sphere.random((), rng)
         if view.read_kink(q, rng):
             continue
         try:
             rows = read_key_answers(view, q, ROW_ANGLES[0], rng)
-            ways = read_looks(view, rows.outputs, q, rng)
+            ways = read_looks(view, rows.outputs, q, rng, fine=draw % 2 == 1)
         except NotConverged as error:
             reason = str(error)
             continue

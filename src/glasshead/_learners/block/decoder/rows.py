@@ -93,7 +93,7 @@ def without_outliers(rows: KeyAnswers, found: list[NullSpace]) -> list[NullSpace
 
 def with_part_along(rows: KeyAnswers, look: Look) -> np.ndarray:
     """What a head reads with the part along q that slopes at q do not show: the one that makes `D C` parallel to its
-    answers, row by row. Scaled so that weights are of the order of one."""
+    answers, row by row. Scaled so that weights are typically a half, or less where some would be above one then."""
     q, Y, D, reads = rows.q, rows.y @ look.outputs, rows.D, look.reads
     along, read = D @ q / np.linalg.norm(q), D @ reads
     direction, r = Y / np.maximum(norms(Y), 1e-300)[:, None], Y.shape[1]
@@ -104,4 +104,6 @@ def with_part_along(rows: KeyAnswers, look: Look) -> np.ndarray:
     C = reads + np.outer(q / np.linalg.norm(q), part)
     whole = D @ C
     ratio = np.sum(Y * whole, axis=1) / np.maximum(np.sum(whole**2, axis=1), 1e-300)
-    return 2 * np.median(ratio) * C
+    off = norms(Y - ratio[:, None] * whole)
+    usual = ratio[off <= FAR_OFF * np.median(off)]
+    return max(2 * np.median(ratio), usual.max()) * C

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from ...._errors import NotConverged
-from ...._linalg import random_rotation, svd
+from ...._linalg import random_rotation, svd, unit
 from ...._oracles import LongToken
 from .heads import Readings
 
@@ -29,6 +30,8 @@ NARROWEST_ANGLE = 0.3  # times that angle, where positions matter
 LEAST_DETERMINED = 1e-3  # of the best determined direction of a key: less, and weights there are 0 or 1
 LEAVES_SPACE, SPARE_KEYS = 2e5, 2  # keys leave a space by so many errors at most, and are so many times its dimensions
 KEY_NOISE = 2.0  # times the error of keys that their misfit says
+LARGE = 2**18  # numbers in a matrix of least squares: larger ones take a tenth of a second each
+REFINED, POWERS = 3, 30  # solutions, each of what the last one left, and powers of a matrix that show its largest value
 MOST_LOST = 1e-3  # where errors are so large that this is less than they say
 
 
@@ -81,14 +84,20 @@ class Fits:
     spaces: list[np.ndarray] | None = None
     turns: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
-    def read_at(self, q: np.ndarray) -> Fitted:
-        """At an angle at which weights are neither 0 nor 1."""
-        for angle in [angle for angle in ANGLES if angle <= self.angle]:
-            found = self.read_at_angle(q, angle)
-            if np.isfinite(found.misfit):
-                self.angle = angle
-                return found
+    def read_near(self, q: np.ndarray) -> tuple[np.ndarray, Fitted]:
+        """At q, or at another last token not too far away where a head sees nothing but q; at an angle at which
+        weights are neither 0 nor 1."""
+        for draw in range(REDRAWS):
+            for angle in [angle for angle in ANGLES if angle <= self.angle]:
+                found = self.read_at_angle(q, angle)
+                if np.isfinite(found.misfit):
+                    self.angle = angle
+                    return q, found
+            q = self.nearby(q, NEARBY * 2.0**draw)
         raise NotConverged("the weights of tokens are too uneven to be read, even close to each other")
+
+    def nearby(self, q: np.ndarray, far: float = NEARBY) -> np.ndarray:
+        return self.view.sphere.onto(q + far * self.view.sphere.random((), self.rng))
 
     def read_at_angle(self, q: np.ndarray, angle: float) -> Fitted:
         p, H, places = self.view.sphere.size, len(self.heads.N), max(1, self.offsets)
@@ -155,12 +164,35 @@ class Fitted:
 def fitted(A: np.ndarray, b: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, float, float]:
     """Least squares, the misfit in units of answers, infinite where the rows that count do not do, and how far off an
     answer has to be for what is found to be off by one, typically."""
-    x, _, _, s = np.linalg.lstsq(worth[:, None] * A, worth * b, rcond=None)
-    spare = len(b) - A.shape[1]
-    if s[-1] <= LEAST_DETERMINED * s[0]:
+    weighted, wanted = worth[:, None] * A, worth * b
+    if A.size > LARGE and len(b) >= A.shape[1]:
+        x, determined, sure = from_normal_equations(weighted, wanted)
+    else:
+        x, _, _, s = np.linalg.lstsq(weighted, wanted, rcond=None)
+        determined = s[-1] > LEAST_DETERMINED * s[0]
+        sure = float(1 / np.linalg.norm(1 / s)) if determined else 0.0
+    if not determined:
         return x, np.inf, 0.0
-    misfit = np.linalg.norm(worth * (A @ x - b)) / np.sqrt(max(1, spare))
-    return x, float(misfit), float(1 / np.linalg.norm(1 / s))
+    misfit = np.linalg.norm(weighted @ x - wanted) / np.sqrt(max(1, len(b) - A.shape[1]))
+    return x, float(misfit), sure
+
+
+def from_normal_equations(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool, float]:
+    """The same several times faster, for large matrices: digits that are lost to squaring a condition of at most
+    `1 / LEAST_DETERMINED` come back by solving for what is left."""
+    gram, zero = A.T @ A, np.zeros(A.shape[1])
+    try:
+        factor = cho_factor(gram)
+    except np.linalg.LinAlgError:
+        return zero, False, 0.0
+    inverse = cho_solve(factor, np.eye(len(gram)))
+    x, least, most = zero, np.ones(len(gram)), np.ones(len(gram))
+    for _ in range(REFINED):
+        x = x + cho_solve(factor, A.T @ (b - A @ x))
+    for _ in range(POWERS):
+        most, least = unit(gram @ most), unit(inverse @ least)
+    ratio = np.linalg.norm(gram @ most) * np.linalg.norm(inverse @ least)
+    return x, bool(ratio * LEAST_DETERMINED**2 < 1), float(1 / np.sqrt(np.trace(inverse)))
 
 
 def read_all_keys(view: LongToken, heads: Readings, offsets: int, rng: np.random.Generator) -> KeysRead:
@@ -169,14 +201,14 @@ def read_all_keys(view: LongToken, heads: Readings, offsets: int, rng: np.random
     fits = Fits(view, heads, rng, offsets, max(1, int(TOKENS_EACH * (min(heads.ranks) - hidden))))
     tokens = tokens_around(view, rng)
     found: list[Fitted] = []
-    for q in tokens:
-        found.append(fits.read_at(q))
+    for j, q in enumerate(tokens):
+        tokens[j], one = fits.read_near(q)
+        found.append(one)
         if fits.spaces is None:
             fits.look_for_spaces([one for one, fine in zip(found, usual(found), strict=True) if fine])
     for _ in range(REDRAWS):  # last tokens at which scores do not fit
         for j in np.flatnonzero(~usual(found)):
-            tokens[j] = view.sphere.onto(tokens[j] + NEARBY * view.sphere.random((), rng))
-            found[j] = fits.read_at(tokens[j])
+            tokens[j], found[j] = fits.read_near(fits.nearby(tokens[j]))
     names = ("k", "rest", "worth")
     return KeysRead(tokens, *(np.moveaxis(np.stack([getattr(one, name) for one in found]), 0, 2) for name in names))
 

@@ -25,6 +25,7 @@ from ..spaces import Bunches, bunches
 SHORTEST_ARC, LONGEST_ARC = 1e-4, 0.3  # radians, of differences
 SECOND_ORDER, SIXTH_ORDER = ((1, 1.0),), ((1, 1.5), (2, -0.6), (3, 0.1))  # steps of differences, and their weights
 FEW_DIGITS = 1e-9  # error of answers
+SHORT_STEP = 0.4  # of the sixth order, over its best step for functions that change by themselves over one radian
 SAME_RANK = 10.0  # errors of a slope: singular values below that, of the largest, are none
 MOST_MISSED = 0.01  # where errors are so large that this is less than they say
 MUTE_KEYS = 1.3  # keys beside mute directions, over outputs
@@ -41,47 +42,60 @@ class Look:
     rank: int
 
 
-def step_of(view: LongToken) -> tuple[float, tuple[tuple[int, float], ...]]:
-    """The step of differences, and which: of the second order, or of the sixth where answers have so few digits that
-    steps have to be long."""
-    stencil = SIXTH_ORDER if view.error > FEW_DIGITS else SECOND_ORDER
-    return float(np.clip(view.error ** (1 / (2 * len(stencil) + 1)), SHORTEST_ARC, LONGEST_ARC)), stencil
+@dataclass(frozen=True)
+class Differences:
+    """The arc of a step, in radians, and which multiples of it count how much."""
+
+    arc: float
+    stencil: tuple[tuple[int, float], ...]
+
+
+def differences_of(view: LongToken, fine: bool = False) -> Differences:
+    """Of the second order; of the sixth where answers have so few digits that steps have to be long, or where heads
+    have to show by `fine` differences, as those of trained weights."""
+    few = view.error > FEW_DIGITS
+    stencil = SIXTH_ORDER if few or fine else SECOND_ORDER
+    best = view.error ** (1 / (2 * len(stencil) + 1)) * (SHORT_STEP if fine and not few else 1.0)
+    return Differences(float(np.clip(best, SHORTEST_ARC, LONGEST_ARC)), stencil)
 
 
 def read_arc_slope(
-    view: LongToken, ask: Callable[[np.ndarray], np.ndarray], q: np.ndarray, directions: np.ndarray
+    by: Differences, ask: Callable[[np.ndarray], np.ndarray], q: np.ndarray, directions: np.ndarray
 ) -> np.ndarray:
     """The derivative of `ask(keys)` at q along each direction of the sphere, by central differences."""
-    radius, (step, stencil) = float(np.linalg.norm(q)), step_of(view)
+    radius = float(np.linalg.norm(q))
     total = np.zeros(())
-    for times, weight in stencil:
-        angle = times * step
+    for times, weight in by.stencil:
+        angle = times * by.arc
         there, back = (np.cos(angle) * q + side * np.sin(angle) * radius * directions for side in (1.0, -1.0))
         total = total + weight * (ask(there) - ask(back)) / (2 * angle * radius)
     return np.asarray(total)
 
 
-def read_looks(view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.random.Generator) -> list[list[Look]]:
+def read_looks(
+    view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.random.Generator, fine: bool = False
+) -> list[list[Look]]:
     """Ways to tell heads apart: in each, every head's own outputs, in coordinates of `outputs (s, o)`, an orthonormal
-    basis of those that heads reach."""
+    basis of those that heads reach. `fine` differences take three times as many queries."""
+    by = differences_of(view, fine)
     tangents, t = view.sphere.tangents(q), view.sphere.random((), rng)
 
     def between(other: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         return lambda x: view(np.stack([np.broadcast_to(other, x.shape), x], axis=1), q) @ outputs
 
-    even = read_arc_slope(view, between(q), q, tangents)
+    even = read_arc_slope(by, between(q), q, tangents)
     left, s, _ = svd(even, full=True)
-    rank = int(np.sum(s > min(SAME_RANK * view.error / step_of(view)[0], MOST_MISSED) * s[0]))
+    rank = int(np.sum(s > min(SAME_RANK * view.error / by.arc, MOST_MISSED) * s[0]))
     lost = int(np.any(view.unseen(q[None])))
     shared = rank + lost < min(even.shape[1], len(tangents))
     if shared and rank + 2 > len(tangents):
         raise NotConverged("no heads show apart")
     if shared:
         mute = left[:, rank:].T @ tangents
-        matrices = read_mute_pencil(view, outputs, q, mute, rng)
+        matrices = read_mute_pencil(view, by, outputs, q, mute, rng)
         ways = bunches(pencil_values(*matrices, rng), lost, lost, stray=0)
     else:
-        matrices = read_arc_slope(view, between(t), q, tangents), even
+        matrices = read_arc_slope(by, between(t), q, tangents), even
         lost += max(0, even.shape[1] - len(tangents))
         ways = bunches(pencil_values(*matrices, rng), lost, lost + MOST_HIDDEN)
     if not ways:
@@ -90,7 +104,7 @@ def read_looks(view: LongToken, outputs: np.ndarray, q: np.ndarray, rng: np.rand
 
 
 def read_mute_pencil(
-    view: LongToken, outputs: np.ndarray, q: np.ndarray, mute: np.ndarray, rng: np.random.Generator
+    view: LongToken, by: Differences, outputs: np.ndarray, q: np.ndarray, mute: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """How fast weight is drawn from each of many keys z, along two of the mute directions."""
     z = view.sphere.random((int(MUTE_KEYS * outputs.shape[1]),), rng)
@@ -100,7 +114,7 @@ def read_mute_pencil(
         def ask(token: np.ndarray) -> np.ndarray:
             return view(np.stack([z, np.broadcast_to(token, z.shape)], axis=1), q) @ outputs
 
-        return read_arc_slope(view, ask, q, x)
+        return read_arc_slope(by, ask, q, x)
 
     return along(two[0]), along(two[1])
 
