@@ -18,6 +18,7 @@ from .._types import Float
 from .span import Curvature, from_matrices, identity_row, to_vectors
 
 EQUATIONS = 3.0  # for each unknown, at least
+COMBINATIONS = 32  # of outputs that give the slopes of lengths: each has more numbers than there are slopes
 CONDITION = 1e3  # of the linear system, beyond which more directions are asked about
 
 
@@ -62,10 +63,13 @@ def with_lengths(curvature: Curvature, g: Float[np.ndarray, "m D"]) -> tuple[Cur
         return S - (S @ known) @ known.T
 
     turns, added = np.zeros((P, D)), np.zeros_like(H)
+    some = np.linalg.qr(np.random.default_rng(0).standard_normal((k, min(k, COMBINATIONS))))[0].T  # of outputs
     for p in range(P):
         slopes = curvature.slopes[p] - np.outer(centre[p], centre[p] @ curvature.slopes[p])
-        each = np.stack([off_neurons(to_vectors(np.broadcast_to(e, (k, D)), slopes)) for e in np.eye(D)])
-        turns[p] = np.linalg.lstsq(each.reshape(D, -1).T, -off_neurons(from_matrices(H[p])).ravel(), rcond=None)[0]
+        few = some @ slopes
+        each = np.stack([off_neurons(to_vectors(np.broadcast_to(e, few.shape), few)) for e in np.eye(D)])
+        bent = off_neurons(from_matrices(np.einsum("ck,kij->cij", some, H[p])))
+        turns[p] = np.linalg.lstsq(each.reshape(D, -1).T, -bent.ravel(), rcond=None)[0]
         product = np.einsum("i,kj->kij", turns[p], slopes)
         added[p] = product + product.transpose(0, 2, 1)
     return replace(curvature, H=H + added), turns

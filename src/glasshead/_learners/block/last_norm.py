@@ -74,25 +74,27 @@ class Sides:
 
 
 def solve_sides(network: TwoLayer, last: LastNorm, n: Float[np.ndarray, "n d"], Y: np.ndarray) -> Sides:
-    """By a linear system, since y is known up to its length."""
-    d, m, Z, few = n.shape[1], network.width, mean_zero(n.shape[1]), len(n)
-    rays, inputs = last.rays(Y), n @ Z
+    """By a linear system on as many of these answers as it takes, since y is known up to its length."""
+    d, m, Z = n.shape[1], network.width, mean_zero(n.shape[1])
+    few = min(len(n), int(SIDE_EQUATIONS * (2 * d + m) / (d - 2)) + 8)
+    rays, inputs = last.rays(Y[:few]), n @ Z
     columns = [
-        n[:, None, :] * Z.T[None],
-        -np.einsum("nm,pm->npm", inputs @ network.W1.T, network.W2),
+        n[:few, None, :] * Z.T[None],
+        -np.einsum("nm,pm->npm", inputs[:few] @ network.W1.T, network.W2),
         np.broadcast_to(np.eye(d - 1), (few, d - 1, d - 1)),
     ]
-    whole, known = np.concatenate(columns, axis=2), network.hidden(inputs) @ network.W2.T
-    system = whole - rays[:, :, None] * np.einsum("np,npx->nx", rays, whole)[:, None]
-    across = known - rays * np.einsum("np,np->n", rays, known)[:, None]
+    system, bent = np.concatenate(columns, axis=2), network.hidden(inputs) @ network.W2.T
+    system = system - rays[:, :, None] * np.einsum("np,npx->nx", rays, system)[:, None]
+    across = bent[:few] - rays * np.einsum("np,np->n", rays, bent[:few])[:, None]
     found = np.linalg.lstsq(system.reshape(few * (d - 1), -1), -across.ravel(), rcond=None)[0]
-    return Sides(found[:d], found[d : d + m], found[d + m :], np.linalg.norm(whole @ found + known, axis=1))
+    gains, mirrored, b2 = found[:d], found[d : d + m], found[d + m :]
+    y = (gains * n) @ Z - (inputs @ network.W1.T * mirrored) @ network.W2.T + b2 + bent
+    return Sides(gains, mirrored, b2, np.linalg.norm(y, axis=1))
 
 
 def with_sides(network: TwoLayer, last: LastNorm, n: np.ndarray, Y: np.ndarray) -> Weights | None:
     """The weights with every neuron on its side and the gains of the first norm; None where neurons are on no side."""
-    few = int(SIDE_EQUATIONS * (2 * n.shape[1] + network.width) / (n.shape[1] - 2)) + 8
-    found = solve_sides(network, last, n[:few], Y[:few])
+    found = solve_sides(network, last, n, Y)
     mirrored = found.mirrored > 0.5
     if not np.abs(found.mirrored - mirrored).max(initial=0.0) <= SURE:
         return None

@@ -8,6 +8,7 @@ its length and its mean: `_network.find_bent` finds the neurons of that. All wei
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -102,19 +103,18 @@ def read_post_norm(oracle: Oracle, block: Block, rng: np.random.Generator) -> tu
 def read_neurons_twice(box: NormedBox, n: np.ndarray, Y: np.ndarray, seed: int) -> tuple[LastNorm, Bent]:
     """The last norm and the neurons. Where the eps of the norm shows, answers are not quite on a sphere, and neurons
     tell, roughly, how far each is off; with that norm the same answers give the neurons once more."""
-    d, asked, last = n.shape[1], Remembered(box), last_norm(Y)
-    basis = mean_zero(d).T
+    d, last = n.shape[1], last_norm(Y)
+    basis, asked = mean_zero(d).T, Remembered(box)
 
-    def bends(last: LastNorm) -> Bent:
-        asked.next = 0
+    def bends(last: LastNorm, ask: Callable[[np.ndarray], np.ndarray]) -> Bent:
         rng = np.random.default_rng(seed)
-        return find_bent(lambda z: last.rays(asked(z @ basis)), d - 1, float(np.sqrt(d)), last.spread, rng)
+        return find_bent(lambda z: last.rays(ask(z @ basis)), d - 1, float(np.sqrt(d)), last.spread, rng)
 
-    bent = bends(last)
     if last.spread <= NO_EPS:
-        return last, bent
-    last = last_norm(Y, solve_sides(bent.networks[0], last, n, Y).lengths)
-    return last, bends(last)
+        return last, bends(last, box.read)
+    bent = bends(last, asked)
+    last, asked.next = last_norm(Y, solve_sides(bent.networks[0], last, n, Y).lengths), 0
+    return last, bends(last, asked)
 
 
 def reads_behind(block: Block) -> bool:
