@@ -7,7 +7,7 @@ import pytest
 
 import glasshead as gh
 
-from .boxes import Decoder, llama_frequencies
+from .boxes import Decoder, TorchBlock, llama_frequencies
 
 KINDS = {
     "GPT-2": {"norm": "layer", "network": "gelu", "eps": 1e-5},
@@ -51,6 +51,24 @@ def test_every_weight_of_the_network_comes_out(kind, tmp_path):
     assert "stays a box" not in found.reason
 
 
+def test_a_torch_layer_with_relu_comes_out_whole():
+    torch = pytest.importorskip("torch")
+    box = TorchBlock(16, 2, 32, seed=1, activation="relu")
+    found = gh.recover(gh.ValueOracle(box, 16), family="block", network=True)
+    network, layer = found.model.network, box.layer
+    W1, b1, W2 = (x.detach().numpy() for x in (layer.linear1.weight, layer.linear1.bias, layer.linear2.weight))
+    true, mine = np.c_[W1 @ (np.eye(16) - 1 / 16), b1], np.c_[network.W1, network.b1]
+    order = [int((mine @ row / np.linalg.norm(mine, axis=1)).argmax()) for row in true]
+    factors = np.linalg.norm(mine[order], axis=1) / np.linalg.norm(true, axis=1)  # which no query can see
+    assert network.width == 32
+    assert np.abs(mine[order] / factors[:, None] - true).max() < 1e-8
+    assert np.abs(network.W2[:, order] * factors - W2).max() < 1e-8
+    X = np.random.default_rng(0).standard_normal((8, 9, 16))
+    assert np.abs(found.model(X) - box(X)).max() < 1e-8
+    with torch.no_grad():
+        assert np.abs(found.model.to_layer("torch")(torch.tensor(X))[:, -1].numpy() - box(X)).max() < 1e-8
+
+
 def test_another_network_leaves_the_heads_as_the_best():
     class Tanh(Decoder):
         def __call__(self, X):
@@ -62,8 +80,8 @@ def test_another_network_leaves_the_heads_as_the_best():
     assert refused.value.best.heads == 2
 
 
-def test_a_block_whose_norms_stand_behind_is_refused_with_its_heads():
-    with pytest.raises(gh.NotConverged, match="a norm stands in front of the heads and of the network") as refused:
+def test_a_network_too_wide_behind_norms_is_refused_with_its_heads():
+    with pytest.raises(gh.NotConverged, match="no two-layer network of fewer than") as refused:
         gh.recover(gh.ValueOracle(gh.Block.random(12, heads=2, rank=6), dim=12), family="block", network=True)
     assert refused.value.best.family == "block"
 

@@ -17,6 +17,7 @@ from .front_head import Behind, FrontHead
 from .inside import Inside
 from .multi_head import MultiHead, without_bias
 from .norm import Norm, token_before
+from .post_norm import PostNorm
 from .rotary import Rotary, Turning
 from .transformer import Network, Transformer
 from .two_layer import TwoLayer

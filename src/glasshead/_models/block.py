@@ -23,11 +23,17 @@ from .fused import Layer
 from .inside import Inside
 from .multi_head import MultiHead
 from .norm import Norm, token_before
+from .post_norm import PostNorm, part
 from .rotary import Rotary
 from .two_layer import TwoLayer
 from .whole_layer import WholeLayer
 
 RESIDUAL_MAPS = ("assumed identity", "none", "unknown")
+BEHIND = {
+    "behind": Feedforward,
+    "inside": Inside,
+    "post_norm": PostNorm,
+}  # what files hold
 
 
 class Block(WholeLayer):
@@ -119,12 +125,16 @@ class Block(WholeLayer):
     @property
     def network(self) -> TwoLayer | None:
         """The network behind the heads, reading normalised tokens, where it is known: such a block asks no box."""
-        return self.behind.network if isinstance(self.behind, Inside) else None
+        return self.behind.network if isinstance(self.behind, Inside | PostNorm) else None
 
     @property
     def front(self) -> Norm | None:
         """The norm before the heads, if there is one."""
         return next((norm for norm in self.norms if norm.place == "before"), None)
+
+    def seen(self, X: Float[np.ndarray, "*B d"]) -> Float[np.ndarray, "*B d"]:
+        """Tokens as heads see them."""
+        return X if self.front is None else self.front(X)
 
     def scores(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b H n"]:
         """Of every token for the last one, as heads see tokens: normalised, if there is a norm before."""
@@ -152,7 +162,7 @@ class Block(WholeLayer):
         if self.parallel:
             return last[0] if single else last
         if self.front is not None:
-            found = token_before(self.front, total, last + self.attended(self.front(batch)))
+            found = token_before(self.front, total, last + self.attended(self.seen(batch)))
             return found[0] if single else found
         moved = self.attended(batch) - last @ total
         if self.residual_map == RESIDUAL_MAPS[0]:
@@ -166,8 +176,8 @@ class Block(WholeLayer):
                 "set block.behind = f"
             )
         batch, one = self.heads[0].batched(X)
-        if isinstance(self.behind, Inside):
-            whole = self.behind.answers(batch[:, -1], self.attended(self.behind.front(batch)))
+        if isinstance(self.behind, Inside | PostNorm):
+            whole = self.behind.answers(batch[:, -1], self.attended(self.seen(batch)))
             return whole[0] if one else whole
         tokens = self.single_token(batch)
         self.asked += len(batch)
@@ -177,7 +187,7 @@ class Block(WholeLayer):
 
     def moved(self, X: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b k"]:
         """What the tokens before the last one add to the residual connection, in units of answers."""
-        tokens = X if self.front is None else self.front(X)
+        tokens = self.seen(X)
         added = self.attended(tokens) - self.attended(tokens[:, -1:])
         return added if self.unembedding is None else added @ self.unembedding
 
@@ -214,9 +224,8 @@ class Block(WholeLayer):
         named |= {name: x for name in ("slopes", "unembedding") if (x := getattr(self, name)) is not None}
         named |= {"parallel": np.array(1.0)} if self.parallel else {}
         named |= {f"rotary.{name}": x for name, x in (self.rotary.tensors() if self.rotary else {}).items()}
-        behind = self.behind.tensors() if isinstance(self.behind, Feedforward | Inside) else {}
-        part = "inside" if isinstance(self.behind, Inside) else "behind"
-        return named | {f"{part}.{name}": tensor for name, tensor in behind.items()}
+        kept = [(name, self.behind.tensors()) for name, kind in BEHIND.items() if isinstance(self.behind, kind)]
+        return named | {f"{place}.{name}": tensor for place, tensors in kept for name, tensor in tensors.items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Block:
@@ -225,11 +234,8 @@ class Block(WholeLayer):
         index = as_real(tensors["residual_map"], "residual_map")
         check_shape(index.shape == () and index in range(len(RESIDUAL_MAPS)), "one of the residual maps", index.shape)
         norms = [(name.split("."), float(eps)) for name, eps in sorted(tensors.items()) if name.startswith("norms.")]
-        behind, inside, turning = (
-            {name.removeprefix(part): x for name, x in tensors.items() if name.startswith(part)}
-            for part in ("behind.", "inside.", "rotary.")
-        )
-        made = Feedforward(**behind) if behind else None
+        turning = part(tensors, "rotary")
+        behind = [kind.from_tensors(named) for name, kind in BEHIND.items() if (named := part(tensors, name))]
         return cls(
             MultiHead.from_tensors(heads | {"bias": np.zeros(dim)}).heads,
             residual_map=RESIDUAL_MAPS[int(index)],
@@ -239,12 +245,13 @@ class Block(WholeLayer):
             unembedding=tensors.get("unembedding"),
             parallel="parallel" in tensors,
             free=tensors["free"],
-            behind=Inside.from_tensors(inside) if inside else made,
+            behind=behind[0] if behind else None,
         )
 
     def __repr__(self) -> str:
         norms = "".join(f", {norm.kind} norm {norm.place}" for norm in self.norms)
         places = ", rotary positions" * (self.rotary is not None) + ", slopes" * (self.slopes is not None)
         behind = "" if self.behind is not None else ", nothing behind"
-        heads = f"Block(dim={self.dim}, heads={len(self.heads)}, residual_map={self.residual_map!r}"
-        return f"{heads}{norms}{places}{behind})"
+        return (
+            f"Block(dim={self.dim}, heads={len(self.heads)}, residual_map={self.residual_map!r}{norms}{places}{behind})"
+        )

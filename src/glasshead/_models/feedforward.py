@@ -40,6 +40,10 @@ class Feedforward:
     def tensors(self) -> dict[str, np.ndarray]:
         return {"S": self.S, "c": self.c, "A": self.A, "a": self.a, "C": self.C}
 
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Feedforward:
+        return cls(**tensors)
+
 
 def random_head(dim: int, rank: int, rng: np.random.Generator) -> Attention:
     """Scores of the order of one for tokens with entries of that order, and values that all heads together make so."""

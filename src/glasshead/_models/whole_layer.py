@@ -1,7 +1,8 @@
 """A block whose network is known, as a whole layer of other libraries: heads, norms and network.
 
-Gains of norms are 1 and shifts 0 there, since heads and network have taken them in. The constant that heads add is the
-bias of their output.
+Gains of norms in front are 1 and shifts 0 there, since heads and network have taken them in; norms behind keep theirs,
+but for the shifts of the first, which are part of the network's biases. The constant that heads add is the bias of
+their output.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import numpy as np
 from .circuits import Circuits
 from .export import LAYOUTS, StateDict, square, torch_layer, with_tensors
 from .inside import Inside
+from .post_norm import PostNorm
 
 DEFAULT_EPS = {"layer": 1e-5, "rms": 1e-6}  # where it is too small to have been seen
-NORMS = {"torch": "layer", "gpt2": "layer", "llama": "rms"}
+NORMS = {"torch": "layer", "bert": "layer", "gpt2": "layer", "llama": "rms"}
+MUTED = 1e-12  # of the largest gain: the network cannot be given what it reads there
 ACTIVATIONS_OF: dict[str, dict[str, str]] = {
     "torch": {"gelu": "gelu", "relu": "relu"},
+    "bert": {"gelu": "gelu", "gelu-tanh": "gelu_new", "silu": "silu", "relu": "relu"},
     "gpt2": {"gelu": "gelu", "gelu-tanh": "gelu_new", "silu": "silu", "relu": "relu"},
     "llama": {"silu": "silu", "gelu": "gelu", "gelu-tanh": "gelu_pytorch_tanh"},
 }
@@ -32,17 +36,17 @@ class WholeLayer(Circuits):
     def to_layer(self, kind: str, *, rtol: float | None = None) -> Any:
         """The whole block as a layer that answers like it for the last token.
 
-        `"torch"`: an `nn.TransformerEncoderLayer` (`norm_first`, `batch_first`, in evaluation mode). `"gpt2"` and
-        `"llama"`: a state dict of torch tensors for a `GPT2Block` or a `LlamaDecoderLayer` of Hugging Face; its config
-        must have `.activation`, its norms `.eps`, one for each, and biases of a LLaMA are there where they are larger
-        than `rtol` of the weights. `rtol` and errors are those of `to_projections`. For blocks that were recovered with
-        `network=True`; a ValueError says what else does not fit. Of a language model it is the block without its
-        unembedding, which is `block.behind.last`.
+        `"torch"`: an `nn.TransformerEncoderLayer` (`batch_first`, in evaluation mode, `norm_first` where norms stand in
+        front). `"bert"`, `"gpt2"` and `"llama"`: a state dict of torch tensors for a `BertLayer`, a `GPT2Block` or a
+        `LlamaDecoderLayer` of Hugging Face; its config must have `.activation`, its norms `.eps`, one for each, and
+        biases of a LLaMA are there where they are larger than `rtol` of the weights. `rtol` and errors are those of
+        `to_projections`. For blocks that were recovered with `network=True`; a ValueError says what else does not fit.
+        Of a language model it is the block without its unembedding, which is `block.behind.last`.
         """
         if kind not in NORMS:
             raise ValueError(f"expected one of {', '.join(map(repr, NORMS))}, got {kind!r}")
         inside = self.behind
-        if not isinstance(inside, Inside):
+        if not isinstance(inside, Inside | PostNorm):
             raise ValueError("expected a block whose network is known: gh.recover(.., family='block', network=True)")
         check_fits(inside, kind)
         layer = self._layer()
@@ -50,42 +54,62 @@ class WholeLayer(Circuits):
         small = np.abs(inside.offset).max() <= allowed * np.abs(inside.total).max()
         layer = replace(layer, bias=None if small else inside.offset)
         found = square(layer, rtol, "this kind of layer", turning=kind == "llama")
-        eps = tuple(norm.eps or DEFAULT_EPS[norm.kind] for norm in (inside.front, inside.norm))
+        norms = (inside.front, inside.norm) if isinstance(inside, Inside) else (inside.norm, inside.last)
+        eps = tuple(norm.eps or DEFAULT_EPS[norm.kind] for norm in norms)
         activation = ACTIVATIONS_OF[kind][inside.network.activation]
         if kind == "torch":
             return encoder_layer(torch_layer(found), inside, activation, eps)
         attention = LAYOUTS[kind](found, allowed)
-        named = gpt2_block(attention, inside) if kind == "gpt2" else llama_layer(attention, inside, allowed)
+        if isinstance(inside, PostNorm):
+            named = bert_layer(attention, inside)
+        else:
+            named = gpt2_block(attention, inside) if kind == "gpt2" else llama_layer(attention, inside, allowed)
         state = with_tensors(StateDict(named, found.chosen, attention.frequencies, attention.key_value_heads), "")
         state.activation, state.eps = activation, eps
         return state
 
 
-def check_fits(inside: Inside, kind: str) -> None:
+def check_fits(inside: Inside | PostNorm, kind: str) -> None:
     """Refuses what such a layer has no place for."""
-    network = inside.network
+    network, behind = inside.network, isinstance(inside, PostNorm)
+    gains = inside.gains if isinstance(inside, PostNorm) else np.ones(1)
+    kinds = {inside.norm.kind, inside.last.kind if isinstance(inside, PostNorm) else inside.front.kind}
     for fits, what in (
         (not inside.parallel, "a network beside the heads"),
-        (inside.front.kind == inside.norm.kind == NORMS[kind], f"norms of kind {inside.norm.kind!r}"),
+        (kind == "torch" or behind == (kind == "bert"), f"norms {'behind' if behind else 'in front'}"),
+        (kinds == {NORMS[kind]}, f"norms of kind {inside.norm.kind!r}"),
         ((network.gate is not None) == (kind == "llama"), "a gate" if network.gate is not None else "no gate"),
         (network.activation in ACTIVATIONS_OF[kind], f"the activation {network.activation!r}"),
+        (np.abs(gains).min() > MUTED * np.abs(gains).max(), "gains of 0"),
     ):
         if not fits:
             raise ValueError(f"expected a block that a layer of kind {kind!r} can hold, got one with {what}")
 
 
-def encoder_layer(attention: Any, inside: Inside, activation: str, eps: tuple[float, ...]) -> Any:
+def bert_layer(attention: StateDict, inside: PostNorm) -> dict[str, np.ndarray]:
+    network = inside.network
+    named = {f"attention.{name}": x for name, x in attention.items()}
+    named |= {"attention.output.LayerNorm.weight": inside.gains, "output.LayerNorm.weight": inside.last_gains}
+    named |= {"attention.output.LayerNorm.bias": np.zeros(network.dim), "output.LayerNorm.bias": inside.last_shifts}
+    named |= {"intermediate.dense.weight": network.W1 / inside.gains, "intermediate.dense.bias": network.b1}
+    return named | {"output.dense.weight": network.W2, "output.dense.bias": network.b2}
+
+
+def encoder_layer(attention: Any, inside: Inside | PostNorm, activation: str, eps: tuple[float, ...]) -> Any:
     """The torch layer, with its attention made already."""
     import torch
 
-    network, d = inside.network, attention.embed_dim
+    network, d, first = inside.network, attention.embed_dim, isinstance(inside, Inside)
     layer: Any = torch.nn.TransformerEncoderLayer(
-        d, attention.num_heads, network.width, 0.0, activation, norm_first=True, batch_first=True, dtype=torch.float64
+        d, attention.num_heads, network.width, 0.0, activation, norm_first=first, batch_first=True, dtype=torch.float64
     )
     layer.self_attn.load_state_dict(attention.state_dict())
-    parts = {"linear1.weight": network.W1, "linear1.bias": network.b1, "linear2.weight": network.W2}
-    state = layer.state_dict() | {name: torch.tensor(x) for name, x in (parts | {"linear2.bias": network.b2}).items()}
-    layer.load_state_dict(state)
+    parts = {"linear1.weight": network.W1, "linear1.bias": network.b1}
+    parts |= {"linear2.weight": network.W2, "linear2.bias": network.b2}
+    if isinstance(inside, PostNorm):
+        parts |= {"linear1.weight": network.W1 / inside.gains, "norm1.weight": inside.gains}
+        parts |= {"norm2.weight": inside.last_gains, "norm2.bias": inside.last_shifts}
+    layer.load_state_dict(layer.state_dict() | {name: torch.tensor(x) for name, x in parts.items()})
     layer.norm1.eps, layer.norm2.eps = eps
     layer.chosen = attention.chosen
     return layer.eval()

@@ -2,11 +2,13 @@
 
 In reading order: `learn` (the entry), `domain` (where it may be asked), `step` (the first look), `span` (second
 derivatives and the count of neurons), `rank_one` and `rank_two` (their directions), `directions` (the rest of them),
-`ridge` (scales, biases, which activation), `signs`, `refine`, `check`, `result`; `piecewise` is the way for ReLU.
+`ridge` (scales, biases, which activation), `signs`, `refine`, `check`, `result`; `piecewise` is the way for ReLU, on
+a sphere `creases`, of kinks along great circles (`arcs`).
 """
 
 from .check import NOISIEST
 from .learn import recover_network
+from .rays import Bent, find_bent
 from .refine import inputs_for
 from .result import RecoveredNetwork
 from .span import FILLING

@@ -10,7 +10,7 @@ from .._oracles import Oracle, ValueOracle
 from .._validate import box_dim, check_callable, whole
 
 SMOOTH = "gelu", "gelu-tanh", "silu"
-PLAIN: dict[str, tuple[str, ...]] = {"auto": SMOOTH, **{name: (name,) for name in SMOOTH}}
+PLAIN: dict[str, tuple[str, ...]] = {"auto": SMOOTH, "plain": SMOOTH, **{name: (name,) for name in SMOOTH}}
 GATED: dict[str, tuple[str, ...]] = {"auto": SMOOTH, "swiglu": ("silu",), "geglu": ("gelu", "gelu-tanh")}
 NAMES = ("auto", *SMOOTH, "relu", "swiglu", "geglu")
 
@@ -35,8 +35,6 @@ def check_arguments(activation: Any, sphere: Any, widest: Any, budget: Any, prog
         raise ValueError(f"expected activation to be one of {', '.join(map(repr, NAMES))}, got {activation!r}")
     if not isinstance(sphere, bool):
         raise TypeError(f"expected sphere to be True or False, got {sphere!r}")
-    if sphere and activation == "relu":
-        raise ValueError("expected sphere=False with activation='relu', whose kinks are followed along all inputs")
     for name, value in (("widest", widest), ("budget", budget)):
         if value is not None:
             whole(value, name, least=1)

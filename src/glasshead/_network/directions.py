@@ -8,16 +8,17 @@ among the few dimensions kept for points: there the unknowns of all points are s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 
 from .._errors import NotConverged
 from .._types import Float
-from .span import Curvature, identity_row, to_vectors
+from .span import Curvature, from_matrices, identity_row, to_vectors
 
 EQUATIONS = 3.0  # for each unknown, at least
+COMBINATIONS = 32  # of outputs that give the slopes of lengths: each has more numbers than there are slopes
 CONDITION = 1e3  # of the linear system, beyond which more directions are asked about
 
 
@@ -46,11 +47,32 @@ def coefficients(curvature: Curvature, g: np.ndarray, u: np.ndarray | None) -> l
     members = [to_vectors(g)] + ([] if u is None else [to_vectors(g, u)])
     radial = [identity_row(curvature.D)] if curvature.domain.radial else []
     P, k = curvature.centre.shape
-    i, j = np.triu_indices(curvature.D, 1)
-    H = curvature.H.reshape(P * k, curvature.D, curvature.D)
-    whole = np.concatenate([np.diagonal(H, axis1=1, axis2=2), np.sqrt(2) * H[:, i, j]], axis=1)
+    whole = from_matrices(curvature.H.reshape(P * k, curvature.D, curvature.D))
     found = np.linalg.lstsq(np.concatenate([*members, *radial]).T, whole.T, rcond=None)[0]
     return [found[n * len(g) : (n + 1) * len(g)].T.reshape(P, k, len(g)) for n in range(len(members))]
+
+
+def with_lengths(curvature: Curvature, g: Float[np.ndarray, "m D"]) -> tuple[Curvature, Float[np.ndarray, "P D"]]:
+    """Second derivatives of `y` over its length, without their part along the answer, from those of `m = y / |y|`:
+    what is no combination of neurons is the product of the slopes of both, which gives the slopes of the length."""
+    D, (P, k), centre = curvature.D, curvature.centre.shape, curvature.centre
+    H = curvature.H - np.einsum("pk,plij,pl->pkij", centre, curvature.H, centre)
+    known = np.linalg.qr(np.concatenate([to_vectors(g), identity_row(D)]).T)[0]
+
+    def off_neurons(S: np.ndarray) -> np.ndarray:
+        return S - (S @ known) @ known.T
+
+    turns, added = np.zeros((P, D)), np.zeros_like(H)
+    some = np.linalg.qr(np.random.default_rng(0).standard_normal((k, min(k, COMBINATIONS))))[0].T  # of outputs
+    for p in range(P):
+        slopes = curvature.slopes[p] - np.outer(centre[p], centre[p] @ curvature.slopes[p])
+        few = some @ slopes
+        each = np.stack([off_neurons(to_vectors(np.broadcast_to(e, few.shape), few)) for e in np.eye(D)])
+        bent = off_neurons(from_matrices(np.einsum("ck,kij->cij", some, H[p])))
+        turns[p] = np.linalg.lstsq(each.reshape(D, -1).T, -bent.ravel(), rcond=None)[0]
+        product = np.einsum("i,kj->kij", turns[p], slopes)
+        added[p] = product + product.transpose(0, 2, 1)
+    return replace(curvature, H=H + added), turns
 
 
 def mixing(v: Float[np.ndarray, "P n D"], g: np.ndarray, u: np.ndarray | None, C: list) -> Float[np.ndarray, "P n k x"]:
@@ -83,41 +105,56 @@ def choose_directions(
 def read_neurons(curvature: Curvature, g: np.ndarray, u: np.ndarray | None, rng: np.random.Generator) -> Neurons:
     """All of each neuron's weights, up to scale and sign, from mixed second derivatives."""
     domain, m = curvature.domain, len(g)
-    C = coefficients(curvature, g, u)
+    whole, turns = with_lengths(curvature, g) if domain.rays else (curvature, None)
+    C = coefficients(whole, g, u)
     v, K = choose_directions(curvature, g, u, C, rng)
     rest = domain.tangents[curvature.D :]
     parts = [np.concatenate([g] if u is None else [g, u]) @ curvature.V]
     if len(rest):
-        mixed = read_mixed(curvature, v, np.broadcast_to(rest, (len(v), *rest.shape)))
-        parts.append(solved(K.reshape(-1, K.shape[-1]), mixed.transpose(0, 1, 3, 2).reshape(-1, len(rest))) @ rest)
+        mixed, extra = read_mixed(curvature, v, np.broadcast_to(rest, (len(v), *rest.shape)), turns)
+        system = np.concatenate([K.reshape(-1, K.shape[-1]), extra], axis=1)
+        found = solved(system, mixed.transpose(0, 1, 3, 2).reshape(-1, len(rest)))
+        parts.append(found[: K.shape[-1]] @ rest)
     if domain.radial:
         own = np.stack([domain.own_tangents(p) for p in curvature.points])
-        mixed = read_mixed(curvature, v, own).transpose(0, 1, 3, 2)
+        mixed, extra = read_mixed(curvature, v, own, turns)
+        mixed = mixed.transpose(0, 1, 3, 2)
         kept = domain.frame[: domain.kept]
         system = np.einsum("pnox,pqe->pnoqxe", K, own @ kept.T).reshape(mixed.size, -1)
-        parts.append(solved(system, mixed.reshape(-1)).reshape(-1, domain.kept) @ kept)
+        each = np.einsum("ax,qr->aqxr", extra, np.eye(own.shape[1])).reshape(mixed.size, -1)
+        found = solved(np.concatenate([system, each], axis=1), mixed.reshape(-1))
+        parts.append(found[: system.shape[1]].reshape(-1, domain.kept) @ kept)
     whole = np.sum(parts, axis=0)
     return Neurons(curvature.points, whole[:m], C[0], None if u is None else whole[m:], None if u is None else C[1])
 
 
 def read_mixed(
-    curvature: Curvature, v: Float[np.ndarray, "P n D"], q: Float[np.ndarray, "P r d"]
-) -> Float[np.ndarray, "P n r k"]:
-    """Mixed second derivatives at each point along its v in V and its q: `8 P r (n + 1)` queries."""
+    curvature: Curvature, v: Float[np.ndarray, "P n D"], q: Float[np.ndarray, "P r d"], turns: np.ndarray | None
+) -> tuple[Float[np.ndarray, "P n r k"], Float[np.ndarray, "a x"]]:
+    """Mixed second derivatives at each point along its v in V and its q: `8 P r (n + 1)` queries. Where answers are
+    known up to their lengths, those of lengths along V, `turns`, are undone; those along q are further unknowns, with
+    a column for each point."""
     domain, step, p = curvature.domain, curvature.steps.step, curvature.points
     (P, n, _), r, k = v.shape, q.shape[1], curvature.centre.shape[1]
 
-    def second(directions: np.ndarray) -> np.ndarray:
+    def derivatives(directions: np.ndarray) -> list[np.ndarray]:
         many = directions.shape[1]
         repeated = (np.repeat(x, many, axis=0) for x in (p, curvature.centre))
         at, centre = repeated
-        return domain.read_second(at, directions.reshape(P * many, -1), centre, step).reshape(P, many, k)
+        found = domain.read_derivatives(at, directions.reshape(P * many, -1), centre, step)
+        return [x.reshape(P, many, k) for x in found]
 
-    alone = second(q)
+    slopes, alone = derivatives(q)
     inside = np.einsum("pni,pkij,pnj->pnk", v, curvature.H, v)
     both = ((v @ curvature.V)[:, :, None] + q[:, None]) / np.sqrt(2)
-    together = second(both.reshape(P, n * r, -1)).reshape(P, n, r, k)
-    return together - (inside[:, :, None] + alone[:, None]) / 2
+    together = derivatives(both.reshape(P, n * r, -1))[1].reshape(P, n, r, k)
+    mixed = together - (inside[:, :, None] + alone[:, None]) / 2
+    if turns is None:
+        return mixed, np.zeros((P * n * k, 0))
+    mixed = mixed + np.einsum("pnd,pd,prk->pnrk", v, turns, slopes)
+    mixed = mixed - np.einsum("pnrk,pk,pl->pnrl", mixed, curvature.centre, curvature.centre)
+    along = np.einsum("pnd,pkd->pnk", v, curvature.slopes)
+    return mixed, -np.einsum("pnk,px->pnkx", along, np.eye(P)).reshape(P * n * k, P)
 
 
 def solved(A: np.ndarray, b: np.ndarray) -> np.ndarray:

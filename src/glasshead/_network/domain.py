@@ -19,6 +19,7 @@ from .._oracles import Oracle
 from .._types import Float
 
 SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])  # of order 8
+FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])  # of order 8
 SECOND_COARSE = np.array([0, 1 / 90, -3 / 20, 3 / 2, -49 / 18, 3 / 2, -3 / 20, 1 / 90, 0])  # of order 6
 HIGHEST = np.array([1, -8, 28, -56, 70, -56, 28, -8, 1]) / np.sqrt(12870)  # what is left of a smooth line is noise
 PLACES = np.arange(-4, 5)
@@ -39,6 +40,7 @@ class Domain(ABC):
     radius: float
     kept: int
     accepted: float = 1e-9  # how far off fresh answers may be, of the largest one
+    rays: bool = False  # whether answers are known up to their lengths only, and have length 1
 
     @property
     def dim(self) -> int:
@@ -80,16 +82,16 @@ class Domain(ABC):
         X = self.along(p[:, None], v[:, None], step * PLACES[None, :, None])
         return self.ask(X.reshape(-1, self.dim)).reshape(len(p), len(PLACES), -1)
 
-    def read_second(
+    def read_derivatives(
         self, p: Float[np.ndarray, "n d"], v: Float[np.ndarray, "n d"], centre: Float[np.ndarray, "n k"], step: float
-    ) -> Float[np.ndarray, "n k"]:
-        """Second derivatives at p along v, with the answers at p known: 8 queries each."""
+    ) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
+        """First and second derivatives at p along v, with the answers at p known: 8 queries each."""
         if len(p) == 0:
-            return centre
+            return centre, centre
         X = self.along(p[:, None], v[:, None], step * AROUND[None, :, None])
         answers = self.ask(X.reshape(-1, self.dim)).reshape(len(p), len(AROUND), -1)
-        weights = SECOND[PLACES != 0]
-        return (np.einsum("s,nsk->nk", weights, answers) + SECOND[4] * centre) / step**2
+        first, second = (np.einsum("s,nsk->nk", weights[PLACES != 0], answers) for weights in (FIRST, SECOND))
+        return first / step, (second + SECOND[4] * centre) / step**2
 
 
 class Anywhere(Domain):

@@ -20,6 +20,7 @@ SHIFT = 0.3  # of x added to the product, without which the power method may go 
 SETTLED = 1e-7  # a move so short ends the climb: Newton's method takes over
 NEARLY = 1e-2  # of `x x^T` outside the space, from which Newton's method is tried
 NEWTON_STEPS = 6
+EXACT = 1e-14  # of a unit vector: a step so short was the last
 REGULAR = 1e-12  # added to what is inverted, of order 1: a double member makes it singular
 SAME = 1e-4  # members are one where their cosine is as near to 1: a double one is met within the root of rounding
 MOST_ROUNDS, IDLE_ROUNDS = 60, 4
@@ -69,7 +70,10 @@ def sharpened(basis: np.ndarray, X: Float[np.ndarray, "n D"], steps: int = NEWTO
         gradient = np.einsum("nab,nb->na", N, X)
         left = np.abs(np.einsum("na,na->n", gradient, X))[:, None, None]
         N = N + X[:, :, None] * X[:, None, :] + (left + REGULAR) * np.eye(D)  # the length of x is fixed by x x^T
-        X = unit(X - np.linalg.solve(N, gradient[:, :, None])[:, :, 0] / 2)
+        move = np.linalg.solve(N, gradient[:, :, None])[:, :, 0] / 2
+        X = unit(X - move)
+        if np.abs(move).max() <= EXACT:
+            break
     return X
 
 
@@ -102,7 +106,7 @@ def rank_ones(span: Span, rng: np.random.Generator) -> Float[np.ndarray, "n D"]:
     for _ in range(MOST_ROUNDS):
         X = climbed(span.basis, unit(rng.standard_normal((STARTS * span.size, D))))
         X = X[outside(span.basis, to_vectors(X)) < NEARLY]
-        X = sharpened(span.basis, X)
+        X = sharpened(span.basis, X[distinct(found, X)])
         X = X[outside(span.basis, to_vectors(X)) < span.tolerance]
         fresh = distinct(found, X)
         idle = 0 if fresh else idle + 1

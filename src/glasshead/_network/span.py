@@ -58,6 +58,11 @@ def to_matrices(S: Float[np.ndarray, "n S"], D: int) -> Float[np.ndarray, "n D D
     return M
 
 
+def from_matrices(M: Float[np.ndarray, "n D D"]) -> Float[np.ndarray, "n S"]:
+    i, j = np.triu_indices(M.shape[1], 1)
+    return np.concatenate([np.diagonal(M, axis1=1, axis2=2), np.sqrt(2) * M[:, i, j]], axis=1)
+
+
 @dataclass(frozen=True)
 class Curvature:
     """Second derivatives at some base points along the first D tangents of the domain."""
@@ -67,6 +72,7 @@ class Curvature:
     points: Float[np.ndarray, "P d"]
     centre: Float[np.ndarray, "P k"]
     H: Float[np.ndarray, "P k D D"] = field(repr=False)
+    slopes: Float[np.ndarray, "P k D"] = field(repr=False)
 
     @property
     def D(self) -> int:
@@ -78,26 +84,39 @@ class Curvature:
 
     @property
     def rows(self) -> Float[np.ndarray, "n S"]:
-        """A row for each point and output; where multiples of the identity are added, without them."""
+        """A row for each point and output; where multiples of the identity are added, without them; where answers are
+        known up to their lengths, outputs in which these show are left out."""
         i, j = np.triu_indices(self.D, 1)
-        H = self.H.reshape(-1, self.D, self.D)
+        H = (without_lengths(self) if self.domain.rays else self.H).reshape(-1, self.D, self.D)
         diagonal = np.diagonal(H, axis1=1, axis2=2)
         if self.domain.radial:
             diagonal = diagonal - diagonal.mean(axis=1, keepdims=True)
         return np.concatenate([diagonal, np.sqrt(2) * H[:, i, j]], axis=1)
 
+    def rows_for(self, points: int) -> int:
+        """How many rows there are for so many points."""
+        return points * (self.centre.shape[1] - (1 + self.D if self.domain.rays else 0))
+
     def read_larger(self, D: int) -> Curvature:
         """With all second derivatives along the first D tangents."""
-        H = read_block(self.domain, self.steps, self.points, self.centre, self.H, D)
-        return replace(self, H=H)
+        H, slopes = read_block(self.domain, self.steps, self.points, self.centre, self.H, D)
+        return replace(self, H=H, slopes=np.concatenate([self.slopes, slopes], axis=2))
 
     def read_more(self, n: int, rng: np.random.Generator) -> Curvature:
         """With n more base points."""
         p = self.domain.base_points(n, len(self.points), rng)
         centre = self.domain.ask(p)
-        H = read_block(self.domain, self.steps, p, centre, np.zeros((n, centre.shape[1], 0, 0)), self.D)
-        joined = (np.concatenate(pair) for pair in ((self.points, p), (self.centre, centre), (self.H, H)))
-        return Curvature(self.domain, self.steps, *joined)
+        H, slopes = read_block(self.domain, self.steps, p, centre, np.zeros((n, centre.shape[1], 0, 0)), self.D)
+        pairs = (self.points, p), (self.centre, centre), (self.H, H), (self.slopes, slopes)
+        return Curvature(self.domain, self.steps, *(np.concatenate(pair) for pair in pairs))
+
+
+def without_lengths(curvature: Curvature) -> Float[np.ndarray, "P n D D"]:
+    """Second derivatives of answers `y / |y|`, in outputs orthogonal to the answer and to its slopes along V: there
+    they are those of y over its length, which varies with the point alone."""
+    seen = np.concatenate([curvature.centre[:, :, None], curvature.slopes], axis=2)
+    left = np.linalg.svd(seen, full_matrices=True)[0][:, :, curvature.D + 1 :]
+    return np.einsum("pkn,pkij->pnij", left, curvature.H)
 
 
 @dataclass(frozen=True)
@@ -143,21 +162,21 @@ def span_of(curvature: Curvature) -> Span | None:
 
 def find_span(domain: Domain, steps: Steps, widest: int | None, rng: np.random.Generator) -> Span:
     """Grow V and the set of points until the span of second derivatives is seen whole and leaves room around it."""
-    largest = len(domain.tangents)
     most = 2 * (MOST_NEURONS * domain.dim if widest is None else widest) + 1
     p = domain.base_points(FEWEST_POINTS, 0, rng)
     centre = domain.ask(p)
-    empty = Curvature(domain, steps, p, centre, np.zeros((*centre.shape, 0, 0)))
+    largest = min(len(domain.tangents), centre.shape[1] - 3) if domain.rays else len(domain.tangents)
+    empty = Curvature(domain, steps, p, centre, np.zeros((*centre.shape, 0, 0)), np.zeros((*centre.shape, 0)))
     curvature = empty.read_larger(min(SMALLEST, largest))
     while True:
         span, all_of_them = span_of(curvature), symmetric_size(curvature.D)
-        rows = len(curvature.points) * curvature.centre.shape[1]
+        rows = curvature.rows_for(len(curvature.points))
         seen_whole = span is not None and (span.size <= ROWS_FILLED * rows or rows >= ENOUGH_ROWS * all_of_them)
         roomy = span is not None and span.filling <= FILLING and len(span.basis) <= most_members(curvature.D)
         if span is not None and seen_whole and roomy:
             return span
         if rows < ENOUGH_ROWS * all_of_them and not seen_whole:
-            wanted = int(np.ceil(min(1.3 * rows, ENOUGH_ROWS * all_of_them) / curvature.centre.shape[1]))
+            wanted = int(np.ceil(min(1.3 * rows, ENOUGH_ROWS * all_of_them) / curvature.rows_for(1)))
             curvature = curvature.read_more(max(1, wanted - len(curvature.points)), rng)
         elif largest > curvature.D and FILLING * all_of_them <= most:
             curvature = curvature.read_larger(min(largest, max(curvature.D + 1, int(GROWTH * curvature.D))))
@@ -179,25 +198,28 @@ def no_gap(curvature: Curvature, span: Span | None) -> NotConverged:
     )
 
 
-def read_block(domain: Domain, steps: Steps, p, centre, known: np.ndarray, D: int) -> Float[np.ndarray, "P k D D"]:
-    """`known` second derivatives along the first tangents, and the missing ones along the first D: 8 queries each."""
+def read_block(
+    domain: Domain, steps: Steps, p, centre, known: np.ndarray, D: int
+) -> tuple[Float[np.ndarray, "P k D D"], Float[np.ndarray, "P k n"]]:
+    """`known` second derivatives along the first tangents, and the missing ones along the first D: 8 queries each; with
+    the slopes along the new ones of these."""
     P, k, old = len(p), centre.shape[1], known.shape[-1]
     V = domain.tangents[:D]
     H = np.zeros((P, k, D, D))
     H[:, :, :old, :old] = known
     fresh = np.arange(old, D)
-    diagonal = read_all(domain, steps, p, V[old:], centre)
-    H[:, :, fresh, fresh] = diagonal.transpose(0, 2, 1)
+    slopes, H[:, :, fresh, fresh] = read_all(domain, steps, p, V[old:], centre)
     i, j = np.triu_indices(D, 1)
     i, j = i[j >= old], j[j >= old]
-    mixed = read_all(domain, steps, p, (V[i] + V[j]) / np.sqrt(2), centre).transpose(0, 2, 1)
+    mixed = read_all(domain, steps, p, (V[i] + V[j]) / np.sqrt(2), centre)[1]
     mixed -= (H[:, :, i, i] + H[:, :, j, j]) / 2
     H[:, :, i, j] = H[:, :, j, i] = mixed
-    return H
+    return H, slopes
 
 
-def read_all(domain: Domain, steps: Steps, p, v, centre) -> Float[np.ndarray, "P n k"]:
-    """Second derivatives at every point along every direction."""
+def read_all(domain: Domain, steps: Steps, p, v, centre) -> list[Float[np.ndarray, "P k n"]]:
+    """First and second derivatives at every point along every direction."""
     P, n = len(p), len(v)
-    found = domain.read_second(np.repeat(p, n, axis=0), np.tile(v, (P, 1)), np.repeat(centre, n, axis=0), steps.step)
-    return found.reshape(P, n, centre.shape[1])
+    at, along, there = np.repeat(p, n, axis=0), np.tile(v, (P, 1)), np.repeat(centre, n, axis=0)
+    found = domain.read_derivatives(at, along, there, steps.step)
+    return [x.reshape(P, n, centre.shape[1]).transpose(0, 2, 1) for x in found]

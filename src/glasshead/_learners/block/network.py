@@ -22,13 +22,14 @@ from ..._oracles import Oracle, single
 from ..._types import Float
 from .logits import Logits, find_logits
 from .polish import polished
+from .post_norm import read_post_norm, reads_behind
 from .stream import Stream
 
 SHORT_RAY, LONG_RAY = 2.0**8, 2.0**10  # times a normalised token: eps is nothing there, and digits are left
-SLOPE_STEP = 1e-3  # radians
+SLOPE_STEP = 1e-5  # radians: few kinks of a ReLU network are as near
 ROUGHLY, EXACTLY = 1e-6, 1e-9  # of the largest answer: how well the network must fit, to be polished or as it is
 RAYS = 3  # two would do
-OFFSET_ROUNDS = 3
+OFFSET_ROUNDS, SETTLED = 8, 1e-10  # or until it moves by less, of a normalised token
 FITTED_SIZES = 1.0, 0.1, 0.01  # of a, where constant, offset and eps are fitted: at the last an eps of 1e-4 shows
 FIT_ROUNDS = 12
 FIRST_EPS = 1e-5
@@ -36,6 +37,10 @@ SEEN = 1e-9  # of the largest singular value: what changes answers by less is le
 NUDGE = 1e-6  # of numeric derivatives of the model, which asks nothing
 CHECKED, LONGEST = 24, 16  # fresh sequences, and tokens in the longest
 ACCEPTED = 1e-6  # of the largest answer
+POST_NORM_SEES = (
+    "the first norm's gains are seen up to one factor for all behind it, which is set so that their mean is 1; its "
+    "shifts are part of the network's biases, and rows of W1 and columns of W2 have no mean"
+)
 ITSELF = "a block whose network is known answers by itself"
 
 
@@ -107,7 +112,10 @@ def read_offset(stream: Stream, rng: np.random.Generator) -> Float[np.ndarray, "
             near, far = stream.read(np.outer([SHORT_RAY, LONG_RAY], n), offset)
             rows.append(slopes.T @ tangents * (1 / SHORT_RAY - 1 / LONG_RAY))
             changes.append(near - far)
-        offset = offset + np.linalg.lstsq(np.concatenate(rows), np.concatenate(changes), rcond=SEEN)[0]
+        change = np.linalg.lstsq(np.concatenate(rows), np.concatenate(changes), rcond=SEEN)[0]
+        offset = offset + change
+        if np.linalg.norm(change) <= SETTLED * np.sqrt(d):
+            break
     return offset
 
 
@@ -161,8 +169,13 @@ def check_inside(oracle: Oracle, block: Block, rng: np.random.Generator) -> floa
 def with_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Block, str, float]:
     """The block with its network, which needs no box any more; a sentence about it, and its largest error on fresh
     sequences."""
-    inside, found = read_network(oracle, block, rng)
     whole = copy(block)
+    if reads_behind(block):
+        whole.behind, words = read_post_norm(oracle, block, rng)
+        residual = check_inside(oracle, whole, rng)
+        said = f"behind the heads a {whole.network!r} between two LayerNorms: {words}; {POST_NORM_SEES}"
+        return whole, f"{said}; the whole block answers within {residual:.1e}", residual
+    inside, found = read_network(oracle, block, rng)
     whole.behind = inside
     last = "" if inside.last is None else f", {last_words(inside.last)}"
     if inside.last is not None and inside.last.norm is not None:

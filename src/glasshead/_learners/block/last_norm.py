@@ -1,0 +1,112 @@
+"""The last norm of a block, and what its answers say about what it normalised, once the neurons are known.
+
+Answers of a LayerNorm lie in a plane, whose normal gives its gains up to one factor, and on a sphere in that plane, but
+for its eps; the centre and the radius give that factor and the shifts. Behind it the length and the mean of what it
+normalised are lost, `y = gains * n + network(n)`. With the neurons known up to mirror images, the gains of the first
+norm and each neuron's side follow from a linear system, since `act(-z) = act(z) - z`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._errors import NotConverged
+from ..._linalg import mean_zero, unit
+from ..._models import TwoLayer
+from ..._types import Float
+from .whole_fit import Weights
+
+FLAT = 1e-9  # of the other directions: how far answers may leave their plane
+ROUND = 1e-3  # of the radius: how much it may vary, which it does with the eps of the last norm
+SIDE_EQUATIONS = 3.0  # for each unknown
+SURE = 0.2  # from 0 or 1: a side that is no nearer to either is none
+FIRST_EPS = 1e-5
+
+
+@dataclass(frozen=True)
+class LastNorm:
+    """Gains and shifts of the last norm, and by how much the radius of what it leaves varies."""
+
+    gains: Float[np.ndarray, " d"]
+    shifts: Float[np.ndarray, " d"]
+    spread: float
+
+    def rays(self, Y: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
+        """The directions of what it normalised, in coordinates of what has mean 0."""
+        return unit(((Y - self.shifts) / self.gains) @ mean_zero(len(self.gains)))
+
+
+def last_norm(Y: Float[np.ndarray, "n d"], lengths: Float[np.ndarray, " n"] | None = None) -> LastNorm:
+    """The norm that left these answers: they lie on an ellipsoid in a plane, but for its eps, over the squares of the
+    lengths that it normalised."""
+    centred = Y - Y.mean(axis=0)
+    s, right = np.linalg.svd(centred, full_matrices=False)[1:]
+    normal = right[-1]
+    if not s[-1] <= FLAT * s[-2] or not np.abs(normal).min() > 0:
+        raise NotConverged("the answers do not lie in one plane, as those of a LayerNorm behind the network do")
+    normal = np.sign(np.median(normal)) * normal * np.sqrt(len(normal))
+    Z, z = mean_zero(len(normal)), Y * normal
+    flat = (z - z.mean(axis=1, keepdims=True)) @ Z
+    eps = np.zeros((len(z), 0)) if lengths is None else -1 / lengths[:, None] ** 2
+    system = np.concatenate([2 * flat, np.ones((len(z), 1)), eps], axis=1)
+    found = np.linalg.lstsq(system, np.einsum("np,np->n", flat, flat), rcond=None)[0]
+    centre = found[: flat.shape[1]]
+    radius = np.sqrt(np.einsum("np,np->n", flat - centre, flat - centre) - eps @ found[flat.shape[1] + 1 :])
+    mean = float(radius.mean())
+    spread = float(radius.std()) / mean
+    if not spread <= ROUND:
+        raise NotConverged(f"the answers do not lie on one sphere, as those of a LayerNorm do: off by {spread:.1e}")
+    factor = mean / np.sqrt(len(normal))
+    return LastNorm(factor / normal, (Z @ centre + z.mean()) / normal, spread)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Gains of the first norm, 1 for each neuron that is its mirror image and 0 for others, a constant, and how long
+    the answers were before they were normalised."""
+
+    gains: Float[np.ndarray, " d"]
+    mirrored: Float[np.ndarray, " m"]
+    b2: Float[np.ndarray, " p"]
+    lengths: Float[np.ndarray, " n"]
+
+
+def solve_sides(network: TwoLayer, last: LastNorm, n: Float[np.ndarray, "n d"], Y: np.ndarray) -> Sides:
+    """By a linear system on as many of these answers as it takes, since y is known up to its length."""
+    d, m, Z = n.shape[1], network.width, mean_zero(n.shape[1])
+    few = min(len(n), int(SIDE_EQUATIONS * (2 * d + m) / (d - 2)) + 8)
+    rays, inputs = last.rays(Y[:few]), n @ Z
+    columns = [
+        n[:few, None, :] * Z.T[None],
+        -np.einsum("nm,pm->npm", inputs[:few] @ network.W1.T, network.W2),
+        np.broadcast_to(np.eye(d - 1), (few, d - 1, d - 1)),
+    ]
+    system, bent = np.concatenate(columns, axis=2), network.hidden(inputs) @ network.W2.T
+    system = system - rays[:, :, None] * np.einsum("np,npx->nx", rays, system)[:, None]
+    across = bent[:few] - rays * np.einsum("np,np->n", rays, bent[:few])[:, None]
+    found = np.linalg.lstsq(system.reshape(few * (d - 1), -1), -across.ravel(), rcond=None)[0]
+    gains, mirrored, b2 = found[:d], found[d : d + m], found[d + m :]
+    y = (gains * n) @ Z - (inputs @ network.W1.T * mirrored) @ network.W2.T + b2 + bent
+    return Sides(gains, mirrored, b2, np.linalg.norm(y, axis=1))
+
+
+def with_sides(network: TwoLayer, last: LastNorm, n: np.ndarray, Y: np.ndarray) -> Weights | None:
+    """The weights with every neuron on its side and the gains of the first norm; None where neurons are on no side."""
+    found = solve_sides(network, last, n, Y)
+    mirrored = found.mirrored > 0.5
+    if not np.abs(found.mirrored - mirrored).max(initial=0.0) <= SURE:
+        return None
+    side = np.where(mirrored, -1.0, 1.0)
+    return Weights(
+        side[:, None] * network.W1,
+        side * network.b1,
+        network.W2,
+        found.b2 + network.W2[:, mirrored] @ network.b1[mirrored],
+        found.gains,
+        last.gains,
+        last.shifts,
+        FIRST_EPS * float(found.gains.mean()) ** 2,
+        network.activation,
+    ).scaled()

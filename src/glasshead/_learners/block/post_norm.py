@@ -1,0 +1,159 @@
+"""The network inside a block with norms behind its heads and behind its network, once its heads are known.
+
+One token alone has `a = x S + offset` behind the heads, so a very long token can be made for every `n = norm(a)`, and
+neither offset nor eps matter. With the last norm undone (`last_norm`) answers show `y = gains * n + network(n)` up to
+its length and its mean: `_network.find_bent` finds the neurons of that. All weights together are fitted to answers
+(`whole_fit`), and offset and eps last, at tokens of ordinary size and shorter ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..._errors import NotConverged, TargetMismatch
+from ..._linalg import mean_zero, unit
+from ..._models import Block, Norm, PostNorm
+from ..._network import Bent, find_bent
+from ..._oracles import Oracle, single
+from ..._types import Float
+from .last_norm import FIRST_EPS, LastNorm, last_norm, solve_sides, with_sides
+from .whole_fit import inputs_needed_for, whole_fit
+
+LONGEST_RAY, SHORTEST_RAY = 2.0**40, 2.0**20  # times a normalised token: what is added to it is nothing there
+SPHERE_POINTS = 4  # for each dimension, of the sphere that answers lie on
+NO_EPS = 1e-11  # of the radius: what varies by less is rounding
+SIZES = 1.0, 0.1, 0.01  # of tokens behind the heads, where offset and eps are fitted
+OFFSET_ROUNDS = 30
+SEEN = 1e-11  # of the largest singular value
+ACCEPTED_FIT = 1e-7  # of a typical answer
+
+
+@dataclass(frozen=True)
+class NormedBox:
+    """The box, asked about what the first norm hands on instead of about tokens."""
+
+    oracle: Oracle
+    total: Float[np.ndarray, "d d"]
+
+    @property
+    def inverse(self) -> Float[np.ndarray, "d d"]:
+        """From what stands behind the heads, less its mean and their constant, to tokens."""
+        d = self.oracle.dim
+        return np.linalg.pinv(np.eye(d) - 1 / d + self.total)
+
+    def read(self, n: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
+        """Answers at tokens that are so far along the ray of n that what heads add to them does not matter."""
+        x = n @ self.inverse
+        most = self.oracle.reach / float(np.linalg.norm(x, axis=1).max(initial=1e-300))
+        ray = min(LONGEST_RAY, most / 2)
+        if ray < SHORTEST_RAY:
+            raise NotConverged("the network is read with tokens a million times as long as ordinary ones, but max_norm")
+        return np.asarray(single(self.oracle, ray * x))
+
+
+class Remembered:
+    """A box that is asked the same questions once more without asking them again: what was answered is kept, in the
+    order in which it was asked. From the first question that is another one on, the box is asked."""
+
+    def __init__(self, box: NormedBox) -> None:
+        self.box, self.kept, self.next = box, list[tuple[np.ndarray, np.ndarray]](), 0
+
+    def __call__(self, n: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
+        if self.next < len(self.kept) and not np.array_equal(self.kept[self.next][0], n):
+            del self.kept[self.next :]
+        if self.next == len(self.kept):
+            self.kept.append((n, self.box.read(n)))
+        self.next += 1
+        return self.kept[self.next - 1][1]
+
+
+def read_post_norm(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[PostNorm, str]:
+    """What stands behind the heads of this block, and how it was come by."""
+    oracle.stage = "reading the last norm"
+    d = oracle.dim
+    box, basis = NormedBox(oracle, np.sum([head.v for head in block.heads], axis=0)), mean_zero(d).T
+    points = np.sqrt(d) * unit(rng.standard_normal((SPHERE_POINTS * d, d - 1))) @ basis
+    answers = box.read(points)
+    oracle.stage = "reading the network"
+    last, bent = read_neurons_twice(box, points, answers, int(rng.integers(2**31)))
+    more = max(0, inputs_needed_for(bent.networks[0].width, d) - len(points))
+    extra = np.sqrt(d) * unit(rng.standard_normal((more, d - 1))) @ basis
+    n, Y = np.concatenate([points, extra]), np.concatenate([answers, box.read(extra)])
+    oracle.stage = "fitting all weights"
+    closest = np.inf
+    for network in bent.networks:
+        weights = with_sides(network, last, n, Y)
+        if weights is None:
+            continue
+        weights, left = whole_fit(weights, n, Y, rng)
+        closest = min(closest, left)
+        if left <= ACCEPTED_FIT:
+            start = weights.post_norm(Norm("layer", FIRST_EPS, "behind"), box.total, np.zeros(d))
+            words = f"{bent.words}; all weights fitted to {left:.1e} of the answers"
+            return read_offset_fit(box, start, rng), words
+    raise TargetMismatch(
+        f"{bent.networks[0].width} neurons were found behind the heads, but no activation explains the answers: "
+        f"{bent.words}; the best fit is off by {closest:.1e}"
+    )
+
+
+def read_neurons_twice(box: NormedBox, n: np.ndarray, Y: np.ndarray, seed: int) -> tuple[LastNorm, Bent]:
+    """The last norm and the neurons. Where the eps of the norm shows, answers are not quite on a sphere, and neurons
+    tell, roughly, how far each is off; with that norm the same answers give the neurons once more."""
+    d, last = n.shape[1], last_norm(Y)
+    basis, asked = mean_zero(d).T, Remembered(box)
+
+    def bends(last: LastNorm, ask: Callable[[np.ndarray], np.ndarray]) -> Bent:
+        rng = np.random.default_rng(seed)
+        return find_bent(lambda z: last.rays(ask(z @ basis)), d - 1, float(np.sqrt(d)), last.spread, rng)
+
+    if last.spread <= NO_EPS:
+        return last, bends(last, box.read)
+    bent = bends(last, asked)
+    last, asked.next = last_norm(Y, solve_sides(bent.networks[0], last, n, Y).lengths), 0
+    return last, bends(last, asked)
+
+
+def reads_behind(block: Block) -> bool:
+    """Whether the network is to be read in this way: LayerNorm behind the heads, tokens passed on as they are."""
+    behind = any(norm == replace(norm, kind="layer", place="behind") for norm in block.norms)
+    identity = block.residual_map == "assumed identity" and block.unembedding is None
+    return behind and identity and block.front is None and block.rotary is None
+
+
+def read_offset_fit(box: NormedBox, start: PostNorm, rng: np.random.Generator) -> PostNorm:
+    """With the constant that heads add and the eps of the first norm, from tokens of ordinary size and shorter ones."""
+    d = len(start.gains)
+    Z = mean_zero(d)
+    each = 4 + d // 8
+    x = np.concatenate([size * rng.standard_normal((each, d)) @ box.inverse for size in SIZES])
+    Y = np.asarray(single(box.oracle, x))
+
+    def with_change(model: PostNorm, change: np.ndarray) -> PostNorm:
+        eps = model.norm.eps * float(np.exp(np.clip(change[-1], -2, 2)))
+        return replace(model, offset=model.offset + Z @ change[:-1], norm=replace(model.norm, eps=eps))
+
+    def missing(model: PostNorm) -> np.ndarray:
+        return (Y - model(x[:, None])).ravel()
+
+    best, left, nudge, damping = start, missing(start), 1e-6, 1e-3
+    for _ in range(OFFSET_ROUNDS):
+        J = np.stack([(left - missing(with_change(best, step))) / nudge for step in nudge * np.eye(d)], axis=1)
+        scale = np.maximum(np.linalg.norm(J, axis=0), 1e-12 * np.linalg.norm(J))
+        system = np.concatenate([J / scale, damping * np.eye(d)])
+        step = np.linalg.lstsq(system, np.concatenate([left, np.zeros(d)]), rcond=SEEN)[0] / scale
+        tried = with_change(best, step)
+        rest = missing(tried)
+        if np.linalg.norm(rest) < np.linalg.norm(left):
+            settled = np.linalg.norm(rest) > 0.9 * np.linalg.norm(left)
+            best, left, damping = tried, rest, damping / 10
+            if settled:
+                break
+        elif damping > 1:
+            break
+        else:
+            damping = max(10 * damping, 1e-6)
+    return best

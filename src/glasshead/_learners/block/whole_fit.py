@@ -1,0 +1,190 @@
+"""All weights behind the heads at once, from answers: Gauss-Newton with LSMR, without a matrix.
+
+The answer where the first norm hands on n is `shifts + last_gains * y / sqrt(mean(y^2) + eps)` with `y = gains * n + W2
+act(W1 n + b1) + b2` less its mean. Changes of weights are carried through this and back by hand, so that the millions
+of weights of a published layer fit as well as the thousands of a small one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, lsmr
+
+from ..._linalg import mean_zero
+from ..._models import ACTIVATIONS, Norm, PostNorm, TwoLayer
+from ..._types import Float
+
+NAMES = "W1", "b1", "W2", "b2", "gains", "last_gains", "last_shifts", "eps"
+ROUNDS = 12
+SOLVER = {"atol": 1e-10, "btol": 1e-10, "conlim": 1e12, "maxiter": 1500}
+PROBES = 24  # random answers carried back, which show how much each weight matters
+ROUNDINGS = 2.0**-50  # of an answer: a box does no better
+SLOW = 0.5  # of the last misfit: what falls by less has arrived
+SHORTER = 0.25  # of a step that led astray
+EQUATIONS = 2.0  # for each weight
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Everything behind the first norm; W1 and W2 in coordinates of what has mean 0."""
+
+    W1: Float[np.ndarray, "m p"]
+    b1: Float[np.ndarray, " m"]
+    W2: Float[np.ndarray, "p m"]
+    b2: Float[np.ndarray, " p"]
+    gains: Float[np.ndarray, " d"]
+    last_gains: Float[np.ndarray, " d"]
+    last_shifts: Float[np.ndarray, " d"]
+    eps: float
+    activation: str
+
+    @property
+    def numbers(self) -> int:
+        return sum(np.size(getattr(self, name)) for name in NAMES)
+
+    def moved(self, change: np.ndarray) -> Weights:
+        parts = unpacked(self, change)
+        new = {name: getattr(self, name) + part for name, part in parts.items()}
+        new["eps"] = max(float(new["eps"]), 0.0)
+        return replace(self, **new)
+
+    def scaled(self) -> Weights:
+        """With gains of mean 1: nobody sees the size of y."""
+        size = float(self.gains.mean())
+        turned = np.sign(size)
+        return replace(
+            self,
+            W2=self.W2 / size,
+            b2=self.b2 / size,
+            gains=self.gains / size,
+            eps=self.eps / size**2,
+            last_gains=turned * self.last_gains,
+        )
+
+    def post_norm(self, norm: Norm, total: np.ndarray, offset: np.ndarray) -> PostNorm:
+        Z = mean_zero(len(self.gains)).T
+        network = TwoLayer(self.W1 @ Z, self.b1, Z.T @ self.W2, self.b2 @ Z, activation=self.activation)
+        last = Norm("layer", self.eps or None, "behind")
+        return PostNorm(network, norm, self.gains, last, self.last_gains, self.last_shifts, total, offset)
+
+
+def unpacked(weights: Weights, change: np.ndarray) -> dict[str, np.ndarray]:
+    parts, at = {}, 0
+    for name in NAMES:
+        shape = np.shape(getattr(weights, name))
+        size = int(np.prod(shape))
+        parts[name] = change[at : at + size].reshape(shape)
+        at += size
+    return parts
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """Answers at inputs n with some weights, and how they change with these."""
+
+    weights: Weights
+    n: Float[np.ndarray, "N d"]
+    Z: Float[np.ndarray, "p d"]
+    hidden: Float[np.ndarray, "N m"]
+    slope: Float[np.ndarray, "N m"]  # of each neuron
+    y: Float[np.ndarray, "N p"]
+    spread: Float[np.ndarray, "N 1"]
+
+    @classmethod
+    def at(cls, weights: Weights, n: Float[np.ndarray, "N d"]) -> Tangent:
+        act, Z = ACTIVATIONS[weights.activation], mean_zero(n.shape[1]).T
+        z = n @ Z.T @ weights.W1.T + weights.b1
+        hidden = act.value(z)
+        y = (weights.gains * n) @ Z.T + hidden @ weights.W2.T + weights.b2
+        spread = np.sqrt(np.einsum("np,np->n", y, y)[:, None] / n.shape[1] + weights.eps)
+        return cls(weights, n, Z, hidden, act.first(z), y, spread)
+
+    @property
+    def inputs(self) -> Float[np.ndarray, "N p"]:
+        return self.n @ self.Z.T
+
+    @property
+    def normal(self) -> Float[np.ndarray, "N d"]:
+        return (self.y / self.spread) @ self.Z
+
+    @property
+    def answers(self) -> Float[np.ndarray, "N d"]:
+        return self.weights.last_shifts + self.weights.last_gains * self.normal
+
+    def forward(self, change: np.ndarray) -> np.ndarray:
+        w, c, d = self.weights, unpacked(self.weights, change), self.n.shape[1]
+        dy = (c["gains"] * self.n) @ self.Z.T + self.hidden @ c["W2"].T + c["b2"]
+        dy += (self.slope * (self.inputs @ c["W1"].T + c["b1"])) @ w.W2.T
+        along = np.einsum("np,np->n", self.y, dy)[:, None] / d + c["eps"] / 2
+        moved = (dy - self.y * along / self.spread**2) / self.spread
+        return (c["last_shifts"] + c["last_gains"] * self.normal + w.last_gains * (moved @ self.Z)).ravel()
+
+    def back(self, answers: np.ndarray) -> np.ndarray:
+        w, d = self.weights, self.n.shape[1]
+        r = answers.reshape(self.n.shape)
+        inner = (w.last_gains * r) @ self.Z.T / self.spread
+        along = np.einsum("np,np->n", self.y, inner)[:, None] / self.spread**2
+        dy = inner - self.y * along / d
+        dz = (dy @ w.W2) * self.slope
+        parts = {
+            "W1": dz.T @ self.inputs,
+            "b1": dz.sum(axis=0),
+            "W2": dy.T @ self.hidden,
+            "b2": dy.sum(axis=0),
+            "gains": ((dy @ self.Z) * self.n).sum(axis=0),
+            "last_gains": (r * self.normal).sum(axis=0),
+            "last_shifts": r.sum(axis=0),
+            "eps": np.array(-along.sum() / 2),
+        }
+        return np.concatenate([parts[name].ravel() for name in NAMES])
+
+
+def inputs_needed_for(width: int, dim: int) -> int:
+    """How many answers determine all weights, twice over."""
+    return int(EQUATIONS * (2 * width + 4)) + dim // 2
+
+
+def solved_by(now: Tangent, size: np.ndarray, rest: Float[np.ndarray, "N d"]) -> np.ndarray:
+    """The change of weights that explains the rest best; `size` is how much each of them matters."""
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        return now.forward(x / size)
+
+    def back(y: np.ndarray) -> np.ndarray:
+        return now.back(y) / size
+
+    shape = (rest.size, now.weights.numbers)
+    operator = LinearOperator(shape, matvec=forward, rmatvec=back, dtype=np.float64)  # type: ignore[call-arg]
+    return lsmr(operator, rest.ravel(), **SOLVER)[0] / size
+
+
+def whole_fit(
+    weights: Weights, n: Float[np.ndarray, "N d"], Y: Float[np.ndarray, "N d"], rng: np.random.Generator
+) -> tuple[Weights, float]:
+    """The weights that answer n with Y best, from some that nearly do; and what is left, over a typical answer."""
+    typical = float(np.sqrt(np.mean(Y**2)))
+    now = Tangent.at(weights, n)
+    rest = Y - now.answers
+    least = float(np.sqrt(np.mean(rest**2))) / typical
+    for _ in range(ROUNDS):
+        if least <= ROUNDINGS:
+            break
+        probes = [now.back(rng.standard_normal(Y.size)) for _ in range(PROBES)]
+        size = np.sqrt(np.mean(np.square(probes), axis=0))
+        size = np.maximum(size, 1e-9 * size.max())
+        step = solved_by(now, size, rest)
+        tried, left = now, np.inf
+        for share in (1.0, SHORTER, SHORTER**2):
+            tried = Tangent.at(now.weights.moved(share * step), n)
+            left = float(np.sqrt(np.mean((Y - tried.answers) ** 2))) / typical
+            if left < least:
+                break
+        if not left < least:
+            break
+        slow = left > SLOW * least
+        now, rest, least = tried, Y - tried.answers, left
+        if slow:
+            break
+    return now.weights.scaled(), least

@@ -1,0 +1,100 @@
+"""The network inside a block with norms behind its heads and its network: every weight, from answers alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import glasshead as gh
+
+torch = pytest.importorskip("torch")
+
+
+def encoder(dim: int, heads: int, width: int, activation: str, seed: int):
+    """A torch layer with norms behind, gains and shifts and all biases at random."""
+    torch.manual_seed(seed)
+    layer = torch.nn.TransformerEncoderLayer(dim, heads, width, 0.0, activation, batch_first=True).double().eval()
+    for norm in (layer.norm1, layer.norm2):
+        torch.nn.init.normal_(norm.weight, 1, 0.2)
+        torch.nn.init.normal_(norm.bias, 0, 0.2)
+    for bias in (layer.self_attn.in_proj_bias, layer.self_attn.out_proj.bias):
+        torch.nn.init.normal_(bias, 0, 0.2)
+    return layer
+
+
+def last_answers(layer):
+    def ask(X: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return layer(torch.tensor(X))[:, -1].numpy()
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def gelu():
+    layer = encoder(12, 2, 16, "gelu", 0)
+    oracle = gh.ValueOracle(last_answers(layer), dim=12)
+    return layer, oracle, gh.recover(oracle, family="block", network=True)
+
+
+def test_every_weight_between_two_norms_comes_out(gelu):
+    layer, oracle, found = gelu
+    assert found.queries == oracle.queries
+    state = {name: x.numpy() for name, x in layer.state_dict().items()}
+    inside, centre, size = found.model.behind, np.eye(12) - 1 / 12, state["norm1.weight"].mean()
+    W1 = state["linear1.weight"] * state["norm1.weight"] @ centre
+    order = [int(np.linalg.norm(inside.network.W1 - w, axis=1).argmin()) for w in W1]
+    assert sorted(order) == list(range(16))
+    for mine, true in (
+        (inside.network.W1[order], W1),
+        (inside.network.b1[order], state["linear1.bias"] + state["linear1.weight"] @ state["norm1.bias"]),
+        (inside.network.W2[:, order], centre @ state["linear2.weight"] / size),
+        (inside.network.b2, centre @ (state["linear2.bias"] + state["norm1.bias"]) / size),
+        (inside.gains, state["norm1.weight"] / size),
+        (inside.last_gains, state["norm2.weight"]),
+        (inside.last_shifts, state["norm2.bias"]),
+    ):
+        assert np.abs(mine - true).max() < 1e-9
+    assert inside.norm.eps == pytest.approx(1e-5, rel=1e-3)
+    assert inside.last.eps == pytest.approx(1e-5 / size**2, rel=1e-3)
+
+
+def test_such_a_block_asks_no_box_and_is_saved_whole(gelu, tmp_path):
+    layer, oracle, found = gelu
+    X, before = np.random.default_rng(0).standard_normal((4, 9, 12)), oracle.queries
+    again = gh.load(gh.save(found.model, tmp_path / "block.safetensors"))
+    for block in (found.model, again):
+        assert np.abs(block(X) - last_answers(layer)(X)).max() < 1e-9
+        assert block.asked == 0
+    assert oracle.queries == before
+    assert "between two LayerNorms" in found.reason
+    assert "seen up to one factor" in found.reason
+
+
+def test_it_is_exported_to_torch_and_to_bert(gelu):
+    layer, _, found = gelu
+    X = np.random.default_rng(1).standard_normal((4, 7, 12))
+    want = last_answers(layer)(X)
+    assert np.abs(last_answers(found.model.to_layer("torch", rtol=1e-7))(X) - want).max() < 1e-8
+    modeling = pytest.importorskip("transformers.models.bert.modeling_bert")
+    state = found.model.to_layer("bert", rtol=1e-7)
+    config = modeling.BertConfig(
+        hidden_size=12, num_attention_heads=2, intermediate_size=16, hidden_act=state.activation
+    )
+    config._attn_implementation = "eager"
+    bert = modeling.BertLayer(config).double().eval()
+    bert.load_state_dict(state)
+    bert.attention.output.LayerNorm.eps, bert.output.LayerNorm.eps = state.eps
+    with torch.no_grad():
+        out = bert(torch.tensor(X))
+    assert np.abs((out[0] if isinstance(out, tuple) else out)[:, -1].numpy() - want).max() < 1e-8
+    with pytest.raises(ValueError, match="norms behind"):
+        found.model.to_layer("gpt2")
+
+
+def test_another_network_between_norms_is_refused_with_its_heads():
+    layer = encoder(12, 2, 16, "gelu", 0)
+    layer.activation, layer.activation_relu_or_gelu = torch.tanh, 0
+    with pytest.raises(gh.TargetMismatch) as refused:
+        gh.recover(gh.ValueOracle(last_answers(layer), dim=12), family="block", network=True)
+    assert refused.value.best.heads == 2
