@@ -98,7 +98,11 @@ base points are taken in a plane, or in three or four dimensions, and everything
 of them.
 
 **ReLU** has no second derivatives; `gh.recover_relu` follows its kinks on one combination of all outputs, and the
-weights of each output follow by least squares. The result is the same function, its neurons up to positive factors.
+weights of each output follow by least squares. The result is the same function, its neurons up to positive factors. On
+a sphere kinks are looked for along great circles, where every output is `a + b cos + c sin` of the angle between two of
+them. Across a kink slopes change by a multiple of the neuron's output weights, which says whose it is, and slopes
+sidewards by its other weights; two further kinks of the neuron give the rest. Inputs that are not explained lead to
+neurons that no circle has met. It takes more than one output, to tell neurons apart.
 
 ## Inside a block
 
@@ -131,6 +135,7 @@ make state dicts for a whole `GPT2Block` or `LlamaDecoderLayer` of Hugging Face.
 - `D (D - 1) / 2` neurons at most, half as many with a gate, where D is d, or d - 2 on a sphere (less for few
   outputs): four neurons for each dimension need d = 9, or 13 on a sphere. More than 8 for each dimension are looked for
   only if `widest` says so.
+- A ReLU neuron that is on in a small cap of a sphere only is found if one of 2,000 random inputs lies in the cap.
 - Neurons with parallel weights are one direction, and the fit refuses it.
 - Answers of float32 give weights of nearly that precision. Noise above {noisiest} of an answer is refused, as are
   boxes that answer the same input in two ways.

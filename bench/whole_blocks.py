@@ -7,7 +7,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from tests.decoder.boxes import Decoder, llama_frequencies
+from tests.decoder.boxes import Decoder, TorchBlock, llama_frequencies
 
 import glasshead as gh
 
@@ -18,17 +18,22 @@ SEQUENCES, TOKENS = 50, 12
 GPT = {"norm": "layer", "network": "gelu", "eps": 1e-5}
 LLAMA = {"theta": llama_frequencies(8), "biases": False}
 LOGITS = {"final": 96}
+TORCH = {"torch": "relu"}  # nn.TransformerEncoderLayer(norm_first=True) as it is initialised
 # Name, d, heads, width, seeds, and what else the box is.
 ROWS: tuple[tuple[str, int, int, int, int, dict[str, Any]], ...] = (
     ("GPT-2 type, GELU", 64, 4, 256, 5, GPT),
     ("LLaMA type, rotary, SwiGLU", 64, 4, 170, 5, LLAMA),
+    ("torch layer, ReLU", 32, 4, 64, 5, TORCH),
+    ("torch layer, ReLU", 64, 4, 256, 2, TORCH),
     ("language model, LayerNorm, GELU", 48, 3, 128, 3, GPT | LOGITS),
     ("language model, RMSNorm, rotary, SwiGLU", 48, 3, 128, 3, LLAMA | LOGITS),
 )
 
 
-def made(d: int, heads: int, width: int, seed: int, options: dict[str, Any]) -> Decoder:
+def made(d: int, heads: int, width: int, seed: int, options: dict[str, Any]) -> Decoder | TorchBlock:
     """A block with a network of that width."""
+    if "torch" in options:
+        return TorchBlock(d, heads, width, seed, activation=options["torch"])
     box, rng = Decoder(d, heads, seed=seed, **options), np.random.default_rng([d, width, seed])
     A, B = rng.standard_normal((2, d, width)) / np.sqrt(d)
     a, C = 0.2 * box.biases * rng.standard_normal(width), rng.standard_normal((width, d)) / np.sqrt(width)
@@ -36,14 +41,24 @@ def made(d: int, heads: int, width: int, seed: int, options: dict[str, Any]) -> 
     return box
 
 
-def network_of(box: Decoder) -> tuple[np.ndarray, np.ndarray]:
+def network_of(box: Decoder | TorchBlock) -> tuple[np.ndarray, np.ndarray]:
     """Weights in front of the activation, for normalised tokens, and what can be seen behind it, a row per neuron."""
+    if isinstance(box, TorchBlock):
+        layer, seen = box.layer, np.eye(box.d) - 1 / box.d
+        W1, b1, W2 = (x.detach().numpy() for x in (layer.linear1.weight, layer.linear1.bias, layer.linear2.weight))
+        return scaled(np.c_[W1 @ seen, b1], W2.T)
     at, gain = box.weights, box.weights["gain"][1][:, None]
     W1 = (box.seen() @ (gain * at["A"])).T
     C = at["C"] @ box.seen() if box.final else at["C"]  # a last LayerNorm forgets means
     if box.network != "swiglu":
         return W1, C
     return W1, products(C, (box.seen() @ (gain * at["B"])).T)
+
+
+def scaled(front: np.ndarray, behind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Neurons of a ReLU network, whose weights in front can be scaled against those behind."""
+    size = np.linalg.norm(front, axis=1, keepdims=True)
+    return front / size, behind * size
 
 
 def products(rows: np.ndarray, gate: np.ndarray | None) -> np.ndarray:
@@ -62,17 +77,17 @@ def one(d: int, heads: int, width: int, seed: int, options: dict[str, Any]) -> d
         return {"seed": seed, "refused": f"{type(refusal).__name__}: {refusal}"[:200]}
     seconds, block = process_time() - start, found.model
     network, (W1, behind) = block.network, network_of(box)
-    order = [int(np.linalg.norm(network.W1 - w, axis=1).argmin()) for w in W1]
-    gate = None if network.gate is None else network.gate[order]
+    mine, columns = network.W1, products(network.W2.T, network.gate)
+    if network.activation == "relu":
+        mine, columns = scaled(np.c_[network.W1, network.b1], columns)
+    order = [int(np.linalg.norm(mine - w, axis=1).argmin()) for w in W1]
     whole = len(set(order)) == network.width == width
     W = [box.W(h) for h in range(heads)]
     X = np.random.default_rng(777).standard_normal((SEQUENCES, TOKENS, d))
     answers = box(X)
     return {
         "seed": seed,
-        "network": max(worst(network.W1[order], W1), worst(products(network.W2.T[order], gate), behind))
-        if whole
-        else 1.0,
+        "network": max(worst(mine[order], W1), worst(columns[order], behind)) if whole else 1.0,
         "heads": max(min(float(np.linalg.norm(h.W - w) / np.linalg.norm(w)) for h in block.heads) for w in W),
         "function": float(np.abs(block(X) - answers).max() / np.abs(answers).max()),
         "queries": found.queries,

@@ -26,6 +26,7 @@ HARDLY_APART = "two tokens hardly apart count alike"
 WEIGHT_RANGE = "an attention weight lies between 0 and 1"
 MIXED_KEYS = "a mixture of two keys has the mixture of their logits"
 COPIED_KEY = "eight copies of a key have eight times its odds"
+BALANCED_KEYS = "two keys that balance a last token each balance two copies of it together"
 SHORTER_KEY = "a shorter key has a smaller logit"
 HALF_PROBE = "half a probe has half the score"
 SAME_OUTPUT = "a sequence and a shorter one with the same attention output are answered alike"
@@ -45,6 +46,7 @@ ANY_RANK = (
     WEIGHT_RANGE,
     MIXED_KEYS,
     COPIED_KEY,
+    BALANCED_KEYS,
 )  # laws of one head that are about one query token, whatever the rank of W
 
 NOT_HEADS = "the box is not a sum of attention heads"

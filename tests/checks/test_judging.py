@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks import judge, ordinary, refusals
+from glasshead._checks import bounds, judge, ordinary, refusals
 from glasshead._checks.ordinary import Answered, Sequences
 from glasshead._learned import HeldOut, LearnedHead
 from glasshead._learned.learned import Attending
@@ -284,7 +284,7 @@ def test_heads_that_answers_have_to_show():
 
 @pytest.mark.parametrize(("off", "level", "ok"), [(0.09, 0.0, True), (0.11, 0.0, False), (0.19, 0.1, True)])
 def test_an_answer_off_by_a_tenth_of_the_largest_says_too_little(off, level, ok):
-    """Beyond what was promised, whatever bounds leave open, unless these were proved."""
+    """Beyond what was promised, whatever bounds leave open; half of it where these were proved."""
     groups = groups_off(np.r_[off, np.zeros(10)], 0.0, 0.0, level=level, furthest=1.0)
     refusals.refuse_far(learned(), HELD, groups)
     measured = replace(learned(), confidence=0.99)
@@ -293,20 +293,23 @@ def test_an_answer_off_by_a_tenth_of_the_largest_says_too_little(off, level, ok)
         return
     with pytest.raises(gh.AccuracyUnreachable, match="an answer is off by 11% of the largest"):
         refusals.refuse_far(measured, HELD, groups)
+    further = groups_off(np.r_[off + 0.4, np.zeros(10)], 0.0, 0.0, level=level, furthest=1.0)
+    with pytest.raises(gh.AccuracyUnreachable, match="an answer is off by 51% of the largest"):
+        refusals.refuse_far(learned(), HELD, further)
 
 
 @pytest.mark.parametrize(("worse", "doubt"), [(0.24, False), (0.26, True)])
 def test_one_head_is_in_doubt_where_its_bounds_would_be_widened(worse, doubt):
     groups = [answered([np.sqrt(worse)], "suited", level=1.0), answered([0.0], "single", level=1.0)]
-    assert judge.in_doubt(Promising(3), learned(), groups) == doubt
-    assert not judge.in_doubt(Promising(3, tolerance=1.0), learned(), groups)
+    assert bounds.in_doubt(Promising(3), learned(), groups) == doubt
+    assert not bounds.in_doubt(Promising(3, tolerance=1.0), learned(), groups)
 
 
 @pytest.mark.parametrize(("off", "doubt"), [(0.9, False), (1.1, True)])
 def test_one_head_without_bounds_is_in_doubt_where_half_of_its_digits_are_off(off, doubt):
     groups = [answered([off * 2.0**-10])]
-    assert judge.in_doubt(Promising(3, roundoff=2.0**-20), boundless(), groups) == doubt
-    assert not judge.in_doubt(Promising(3, roundoff=2.0**-20, rtol=1e-6), boundless(), groups)
+    assert bounds.in_doubt(Promising(3, roundoff=2.0**-20), boundless(), groups) == doubt
+    assert not bounds.in_doubt(Promising(3, roundoff=2.0**-20, rtol=1e-6), boundless(), groups)
 
 
 # Bounds that are measured.
@@ -317,19 +320,26 @@ def test_one_head_without_bounds_is_in_doubt_where_half_of_its_digits_are_off(of
 def test_bounds_are_as_wide_as_answers_show(worse, times, which):
     """From half of what was expected on, four times what was seen; W by suited tokens, v by single ones."""
     groups = [answered([np.sqrt(worse) if name == which else 0.0], name, level=1.0) for name in ("suited", "single")]
-    found, broken = judge.with_true_bounds(Promising(3), learned(), groups)
-    assert broken is None
+    found = bounds.with_true_bounds(learned(), groups)
     assert found.bound / 1e-6 == pytest.approx(times if which == "suited" else 1.0)
     assert found.bound_v / 1e-6 == pytest.approx(times if which == "single" else 1.0)
     assert (found.confidence < 1) == (times > 1)
 
 
-@pytest.mark.parametrize(("worse", "ok"), [(3.9, True), (4.1, False)])
-def test_a_promise_that_answers_contradict_is_refused(worse, ok):
+@pytest.mark.parametrize(("worse", "more", "ok"), [
+    (0.9, 9.0, True),  # nothing is doubted, and nothing more asked
+    (1.1, 0.0, True),  # it was chance
+    (3.9, 1.3, True),  # (3.9 + 3 x 1.3) / 4 < 2
+    (3.9, 1.4, False),
+    (4.1, 0.0, False),  # no more is asked
+])  # fmt: skip
+def test_a_promise_that_answers_contradict_is_refused(worse, more, ok):
+    found = learned(bound=0.0, bound_v=0.0, bound_key_bias=0.0, bound_bias=0.0)
     groups = [answered([np.sqrt(worse)], "suited", level=1.0), answered([0.0], "single", level=1.0)]
-    found, broken = judge.with_true_bounds(Promising(3, tolerance=1e-3), learned(), groups)
-    assert found.bound == 1e-6
+    oracle = Promising(3, lambda X: found.model(X) + np.sqrt(more), tolerance=1.0)
+    broken = bounds.check_promise(oracle, found, HELD, groups, np.random.default_rng(0))
     assert (broken is None) == ok
+    assert oracle.queries == (33 if 1 < worse <= 4 else 0)
 
 
 @pytest.mark.parametrize(("decided", "ok"), [(4, True), (3, False)])
@@ -368,7 +378,7 @@ def test_answers_to_users_are_held_against_what_suited_tokens_show(suited, off, 
     offs = np.where(np.arange(11) < wrong, off, 0.0)
     larger = offs if wrong == 11 else np.zeros(11)
     groups = [answered(offs), answered(np.full(11, suited), "suited", typical=1.0), answered(larger, "larger")]
-    broken = judge.strayed(found, HELD, groups, np.random.default_rng(0))
+    broken = bounds.strayed(found, HELD, groups, np.random.default_rng(0))
     assert (broken is None) == ok
 
 
@@ -376,9 +386,9 @@ def test_answers_to_users_are_held_against_what_suited_tokens_show(suited, off, 
 def test_bounds_behind_a_network_are_measured_on_suited_tokens(off):
     found = learned()
     groups = [answered([9.0], "users", level=2.0), answered([off], "suited", level=2.0)]
-    times = judge.with_bounds_behind(found, groups).bound / found.bound
-    assert times == pytest.approx(judge.WIDENED * judge.SLOPE * off / 2.0)
-    assert judge.with_bounds_behind(found, groups[:1]) is found
+    times = bounds.with_bounds_behind(found, groups).bound / found.bound
+    assert times == pytest.approx(bounds.WIDENED * bounds.SLOPE * off / 2.0)
+    assert bounds.with_bounds_behind(found, groups[:1]) is found
 
 
 # A first look, and yes and no.

@@ -7,7 +7,7 @@ import pytest
 
 import glasshead as gh
 
-from .boxes import Decoder, llama_frequencies
+from .boxes import Decoder, TorchBlock, llama_frequencies
 
 KINDS = {
     "GPT-2": {"norm": "layer", "network": "gelu", "eps": 1e-5},
@@ -49,6 +49,24 @@ def test_every_weight_of_the_network_comes_out(kind, tmp_path):
         assert block.asked == 0
     assert "TwoLayer(16 ->" in found.reason
     assert "stays a box" not in found.reason
+
+
+def test_a_torch_layer_with_relu_comes_out_whole():
+    torch = pytest.importorskip("torch")
+    box = TorchBlock(16, 2, 32, seed=1, activation="relu")
+    found = gh.recover(gh.ValueOracle(box, 16), family="block", network=True)
+    network, layer = found.model.network, box.layer
+    W1, b1, W2 = (x.detach().numpy() for x in (layer.linear1.weight, layer.linear1.bias, layer.linear2.weight))
+    true, mine = np.c_[W1 @ (np.eye(16) - 1 / 16), b1], np.c_[network.W1, network.b1]
+    order = [int((mine @ row / np.linalg.norm(mine, axis=1)).argmax()) for row in true]
+    factors = np.linalg.norm(mine[order], axis=1) / np.linalg.norm(true, axis=1)  # which no query can see
+    assert network.width == 32
+    assert np.abs(mine[order] / factors[:, None] - true).max() < 1e-8
+    assert np.abs(network.W2[:, order] * factors - W2).max() < 1e-8
+    X = np.random.default_rng(0).standard_normal((8, 9, 16))
+    assert np.abs(found.model(X) - box(X)).max() < 1e-8
+    with torch.no_grad():
+        assert np.abs(found.model.to_layer("torch")(torch.tensor(X))[:, -1].numpy() - box(X)).max() < 1e-8
 
 
 def test_another_network_leaves_the_heads_as_the_best():

@@ -53,7 +53,6 @@ def test_a_spent_budget_says_what_is_known():
     ("settings", "words"),
     [
         ({"activation": "tanh"}, "expected activation to be one of"),
-        ({"activation": "relu", "sphere": True}, "expected sphere=False"),
         ({"radius": -1.0}, "expected radius to be a positive number"),
         ({"budget": 0}, "expected budget to be an integer >= 1"),
         ({"widest": 1.5}, "expected widest to be an integer >= 1"),

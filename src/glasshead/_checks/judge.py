@@ -21,18 +21,17 @@ from typing import Any
 import numpy as np
 
 from .._errors import ALSO_ELSEWHERE, EVERYWHERE, Evidence
-from .._learned import HeldOut, Learned
+from .._learned import HeldOut, Learned, LearnedHead
 from .._oracles import Oracle, Voting
 from .._recovery import MOST_PAIRS, Checked
+from .balance import check_balance
+from .bounds import check_law_of_odds, check_promise, strayed, with_bounds_behind, with_true_bounds
 from .held_out import CHECKING, Compared
-from .odds import MORE_PROBES, PROBES, check_odds
 from .ordinary import (
-    LARGER,
     NEIGHBOURS,
     OF_RANGE,
     SINGLES,
     SUITED,
-    USERS,
     Answered,
     by_length,
     gaussian_sequences,
@@ -43,12 +42,6 @@ from .ordinary import (
 from .refusals import beyond_users, refuse_far, refuse_unbounded, refuse_undecided, refuse_unseen, refuse_void
 from .signs import beside_changes
 
-WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers: a bound that may be too small
-SHRUNK = 2.0  # times the same: W is hardly further off, whatever larger bounds allow
-HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
-PROMISE_BROKEN = 4.0  # the same square, from which a promise is not believed
-SLOPE = 80.0  # by how much less than their range answers behind a network typically move with a score: 3 to 80 times
-TIES = 0.05  # of the answers to users' tokens and larger ones: closer to a tie than any model within the bounds tells
 SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence,
 UNLIKELY = 1e-3  # unless bounds say that hardly one in a thousand of such checks would meet that
 MORE_SIDES = 3  # times as many sequences again where none can be asked next to a change: each says yes or no
@@ -69,19 +62,20 @@ def check_everywhere(
         beside = [x for kind in kinds if kind.name in names for x in kind.X]
         if beside and (broken := check_changes(oracle, learned, beside, rng)) is not None:
             return learned, replace(held, evidence=broken)
+        if isinstance(learned, LearnedHead) and (broken := check_balance(oracle, learned, rng)) is not None:
+            return learned, replace(held, evidence=broken)
         others = [x for kind in kinds if kind.name not in names for x in kind.X]
         more = 0 if learned.one_head else MORE_SIDES
         others += [x for _ in range(more) for kind in ordinary_sequences(oracle, learned, rng) for x in kind.X]
         return learned, check_signs_everywhere(oracle, learned, held, others, rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
-    probes = MORE_PROBES if in_doubt(oracle, learned, groups) else PROBES
-    if learned.one_head and (broken := check_odds(oracle, learned, rng, probes)) is not None:
+    if (broken := check_law_of_odds(oracle, learned, groups, rng)) is not None:
         return learned, replace(held, evidence=broken)
-    if learned.measurable:
-        found, broken = with_true_bounds(oracle, learned, groups)
-        if broken is not None:
+    if learned.measurable and not oracle.exact:
+        if (broken := check_promise(oracle, learned, held, groups, rng)) is not None:
             return learned, replace(held, evidence=broken)
-        if found is not learned:
+    elif learned.measurable:
+        if (found := with_true_bounds(learned, groups)) is not learned:
             learned, groups = found, with_doubts(groups, found, held, rng)
             refuse_unbounded(oracle, learned, held)
     elif learned.bound is not None:
@@ -135,54 +129,6 @@ def pairs(groups: Sequence[Answered]) -> tuple[tuple[float, ...], tuple[float, .
     want, got = (np.concatenate([getattr(group, side).ravel() for group in groups]) for side in ("want", "got"))
     chosen = np.unique(np.linspace(0, len(want) - 1, MOST_PAIRS).astype(int))
     return tuple(want[chosen].astype(float).tolist()), tuple(got[chosen].astype(float).tolist())
-
-
-def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator) -> Evidence | None:
-    """What shows that more than a few answers to users' tokens and to larger ones are off, while those to suited tokens
-    show W to be known far better than that. Bounds that allow for the worst would excuse it."""
-    seen = learned.with_bounds_times(min(1.0, SHRUNK * of_kind(groups, SUITED).seen))
-    others = [group for group in groups if group.kind.name in (USERS, LARGER)]
-    off = [group.strays for group in with_doubts(others, seen, held, rng)]
-    if float(np.mean(np.concatenate([each.excess for each in off]) > 1)) <= TIES:
-        return None
-    return next(found for each in off if (found := each.evidence(EVERYWHERE)) is not None)
-
-
-def of_kind(groups: list[Answered], name: str) -> Answered:
-    return next(group for group in groups if group.kind.name == name)
-
-
-def with_true_bounds(oracle: Oracle, learned: Learned, groups: list[Answered]) -> tuple[Learned, Evidence | None]:
-    """Bounds that are as wide as the answers show, where the box computes less accurately than its answers look. What
-    follows from a promise is not widened: what contradicts it is handed back."""
-    suited, alone = of_kind(groups, SUITED), of_kind(groups, SINGLES)
-    if not oracle.exact:  # an adversary may use up the bounds of v and the bias, which single tokens show whole
-        alone = replace(alone, typical=np.maximum(alone.typical, learned.most_alone(alone.X)))
-    worst = max((suited, alone), key=lambda group: group.worse)
-    if not oracle.exact:
-        compared = Compared(worst.X, worst.got, worst.want, worst.expected)
-        return learned, compared.evidence(EVERYWHERE) if worst.worse > PROMISE_BROKEN else None
-    if worst.worse <= HALF_AS_FAR:
-        return learned, None
-    of_W, of_v = (max(1.0, WIDENED * float(np.sqrt(group.worse))) for group in (suited, alone))
-    return learned.with_bounds_measured(of_W, of_v), None
-
-
-def in_doubt(oracle: Oracle, learned: Learned, groups: list[Answered]) -> bool:
-    """Whether answers are further off than bounds allow, or, without bounds, than half of their digits: the box may
-    compute less accurately than its answers look, which a law that bad arithmetic obeys tells from a second head."""
-    if learned.measurable:
-        return with_true_bounds(oracle, learned, groups)[0] is not learned
-    off = max((group.compared.residual(group.largest) for group in groups), default=0.0)
-    return oracle.exact and learned.bound is None and off > float(np.sqrt(oracle.roundoff))
-
-
-def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
-    """A head with an unknown network behind it, with bounds as wide as answers to suited tokens show them to be: far
-    smaller ones, unless the box computes less accurately than its answers look."""
-    suited = [group for group in groups if group.kind.name == SUITED]
-    off = [float(np.median(group.off / group.expected)) for group in suited]
-    return learned.with_bounds_times(WIDENED * SLOPE * off[0]) if off else learned
 
 
 def check_changes(oracle: Oracle, learned: Any, near: list[np.ndarray], rng: np.random.Generator) -> Evidence | None:

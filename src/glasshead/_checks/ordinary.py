@@ -188,7 +188,7 @@ def read_groups(
         extent = float(np.ptp(moved / kind.sizes[:, None], axis=0).max())
         if len(kind.X) < FEW:  # of which a range says little
             extent = max(extent, float(np.ptp(got, axis=0).max() / max(kind.sizes.max(), 1.0)))
-        if kind.name == SINGLES:
+        if kind.name == SINGLES and groups:
             largest, extent = max(largest, groups[0].largest), max(extent, groups[0].extent)
         none = np.zeros(len(kind.X))
         groups.append(

@@ -11,4 +11,4 @@
 from .block import STAYS_A_BOX, LearnedBlock
 from .head import BOUNDS, LearnedFromSigns, LearnedHead, Quiet, Sampled
 from .kinds import LearnedCombined, LearnedFront, LearnedMultiHead, LearnedTransformer, LearnedVector, Promise
-from .learned import MEASURED, HeldOut, Learned, Predicting, head_length, suited_length
+from .learned import MEASURED, HeldOut, Learned, Predicting, head_length, suited_length, typical_score_error

@@ -2,7 +2,8 @@
 
 In reading order: `learn` (the entry), `domain` (where it may be asked), `step` (the first look), `span` (second
 derivatives and the count of neurons), `rank_one` and `rank_two` (their directions), `directions` (the rest of them),
-`ridge` (scales, biases, which activation), `signs`, `refine`, `check`, `result`; `piecewise` is the way for ReLU.
+`ridge` (scales, biases, which activation), `signs`, `refine`, `check`, `result`; `piecewise` is the way for ReLU, on
+a sphere `creases`, of kinks along great circles (`arcs`).
 """
 
 from .check import NOISIEST

@@ -35,8 +35,6 @@ def check_arguments(activation: Any, sphere: Any, widest: Any, budget: Any, prog
         raise ValueError(f"expected activation to be one of {', '.join(map(repr, NAMES))}, got {activation!r}")
     if not isinstance(sphere, bool):
         raise TypeError(f"expected sphere to be True or False, got {sphere!r}")
-    if sphere and activation == "relu":
-        raise ValueError("expected sphere=False with activation='relu', whose kinks are followed along all inputs")
     for name, value in (("widest", widest), ("budget", budget)):
         if value is not None:
             whole(value, name, least=1)

@@ -24,8 +24,9 @@ from .._types import ArrayLike, no_type_check
 from .._validate import positive, whole
 from .arguments import GATED, PLAIN, as_single_tokens, check_arguments
 from .check import AGAIN, NOISES, NOISIEST, check_asked_again, check_network
+from .creases import learn_creased
 from .directions import Neurons, read_neurons
-from .domain import Domain, domain_of
+from .domain import Domain, Sphere, domain_of
 from .piecewise import learn_piecewise
 from .rank_one import isolated, rank_ones
 from .rank_two import rank_twos
@@ -111,7 +112,7 @@ def learn_any(domain: Domain, activation: str, widest: int | None, rng: np.rando
         f"step: the box has kinks, or its answers are noisy ({steps.noise:.1e})",
         known={"noise": steps.noise},
     )
-    if activation != "auto" or domain.radial:
+    if activation != "auto":
         raise unclear
     try:
         return learn_kinks(domain, rng)
@@ -122,18 +123,21 @@ def learn_any(domain: Domain, activation: str, widest: int | None, rng: np.rando
 def learn_kinks(domain: Domain, rng: np.random.Generator) -> dict[str, Any]:
     """A ReLU network, by its kinks."""
     domain.oracle.stage = "following kinks"
-    domain, sided, scalar = learn_piecewise(domain, rng)
-    X = domain.inputs(16, rng)
-    typical = float(np.sqrt(np.mean(domain.ask(X) ** 2))) or 1.0
-    noise = float(scalar.residual or 0.0) * typical
-    agreed = check_network(domain, sided.model, noise, typical, rng)
-    reason = f"{scalar.reason.split(';')[0]}; {sided.words}; fresh inputs agree to {agreed.residual:.1e}"
+    if isinstance(domain, Sphere):
+        model, noise, words = learn_creased(domain, rng)
+    else:
+        domain, sided, scalar = learn_piecewise(domain, rng)
+        model, words = sided.model, f"{scalar.reason.split(';')[0]}; {sided.words}"
+        noise = float(scalar.residual or 0.0)  # of a typical answer
+    typical = float(np.sqrt(np.mean(domain.ask(domain.inputs(16, rng)) ** 2))) or 1.0
+    noise = noise if isinstance(domain, Sphere) else noise * typical
+    agreed = check_network(domain, model, noise, typical, rng)
     return {
-        "model": sided.model,
+        "model": model,
         "residual": agreed.residual,
         "noise": noise,
         "checked": agreed.checked,
-        "reason": reason,
+        "reason": f"{words}; fresh inputs agree to {agreed.residual:.1e}",
     }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any, NamedTuple
 
-from .._checks import JUDGE_QUERIES, QUERIES, SIGN_QUERIES
+from .._checks import BALANCE_QUERIES, JUDGE_QUERIES, ODDS_QUERIES, QUERIES, SIGN_QUERIES
 from .._families import Family, named, with_option
 from .._models import Norm
 from .._oracles import Oracle
@@ -15,6 +15,7 @@ from .._validate import check_memory, check_rank, positive, whole
 from .._version import __version__
 
 CHECKS = {"value": QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES}  # queries of all checks of a result
+LAWS = {"value": ODDS_QUERIES, "sign": BALANCE_QUERIES}  # and of the law that is checked last, for one head
 
 
 class Wanted(NamedTuple):

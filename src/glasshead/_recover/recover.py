@@ -14,13 +14,13 @@ import numpy as np
 
 from .._checks import (
     JUDGE_QUERIES,
-    ODDS_QUERIES,
     add_cause,
     check_everywhere,
     find_rounded_tokens,
 )
 from .._errors import (
     ANY_ORDER,
+    COPIED_KEY,
     AccuracyUnreachable,
     BudgetExceeded,
     HeadsMerged,
@@ -38,6 +38,7 @@ from .._recovery import Recovery
 from .._types import no_type_check
 from .arguments import (
     CHECKS,
+    LAWS,
     Wanted,
     check_arguments,
     check_network_wanted,
@@ -184,6 +185,8 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
         else:
             if before is not None and guess is LAST_RESORT and not half_the_digits(oracle, found):
                 raise before
+            if first is not None and breaks(first, COPIED_KEY) and found.heads == 1 and found.family == "multi-head":
+                raise first  # no sum of one head has what one head has not
             return found, warning
 
 
@@ -240,6 +243,6 @@ def checked_by(method: Method, oracle: Oracle, learned: Learned, rng: np.random.
         return (learned, check) if check.evidence is not None else check_everywhere(seen_by, learned, check, rng)
     except BudgetExceeded as error:
         error.known["unchecked"] = learned
-        checks = (JUDGE_QUERIES if learned.check else CHECKS[oracle.answers]) + ODDS_QUERIES * learned.one_head
+        checks = (JUDGE_QUERIES if learned.check else CHECKS[oracle.answers]) + LAWS[oracle.answers] * learned.one_head
         error.needed = max(error.needed, before + checks - error.budget)
         raise

@@ -26,10 +26,10 @@ from .post_norm import read_post_norm, reads_behind
 from .stream import Stream
 
 SHORT_RAY, LONG_RAY = 2.0**8, 2.0**10  # times a normalised token: eps is nothing there, and digits are left
-SLOPE_STEP = 1e-3  # radians
+SLOPE_STEP = 1e-5  # radians: few kinks of a ReLU network are as near
 ROUGHLY, EXACTLY = 1e-6, 1e-9  # of the largest answer: how well the network must fit, to be polished or as it is
 RAYS = 3  # two would do
-OFFSET_ROUNDS = 3
+OFFSET_ROUNDS, SETTLED = 8, 1e-10  # or until it moves by less, of a normalised token
 FITTED_SIZES = 1.0, 0.1, 0.01  # of a, where constant, offset and eps are fitted: at the last an eps of 1e-4 shows
 FIT_ROUNDS = 12
 FIRST_EPS = 1e-5
@@ -112,7 +112,10 @@ def read_offset(stream: Stream, rng: np.random.Generator) -> Float[np.ndarray, "
             near, far = stream.read(np.outer([SHORT_RAY, LONG_RAY], n), offset)
             rows.append(slopes.T @ tangents * (1 / SHORT_RAY - 1 / LONG_RAY))
             changes.append(near - far)
-        offset = offset + np.linalg.lstsq(np.concatenate(rows), np.concatenate(changes), rcond=SEEN)[0]
+        change = np.linalg.lstsq(np.concatenate(rows), np.concatenate(changes), rcond=SEEN)[0]
+        offset = offset + change
+        if np.linalg.norm(change) <= SETTLED * np.sqrt(d):
+            break
     return offset
 
 

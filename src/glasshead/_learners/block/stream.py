@@ -33,7 +33,7 @@ class Stream:
         d = self.oracle.dim
         return mean_zero(d).T if self.front.kind == "layer" else np.eye(d)
 
-    def tokens(self, a: Float[np.ndarray, "B d"], offset: np.ndarray) -> Float[np.ndarray, "B d"]:
+    def tokens(self, a: Float[np.ndarray, "B d"], offset: np.ndarray) -> Float[np.ndarray, "n d"]:
         """Tokens that are a behind the heads, those that were found: for a short a there may be none. In a parallel
         block the network reads tokens directly."""
         x = a if self.block.parallel else self.tokens_before(a - offset)

@@ -1,0 +1,120 @@
+"""What answers to ordinary sequences say of bounds: whether these are as wide as they must be, and what they excuse.
+
+Bounds that follow from a promise are held against the answers; where a box makes none, the error of its arithmetic is
+measured, and bounds are widened by it. A law that bounds of W play no part in tells bad arithmetic from a second head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from .._errors import EVERYWHERE, Evidence
+from .._learned import HeldOut, Learned, LearnedFront
+from .._oracles import SINGLE, Oracle
+from .front_odds import check_odds_behind
+from .held_out import Compared
+from .odds import MORE_PROBES, PROBES, check_odds
+from .ordinary import (
+    LARGER,
+    SINGLES,
+    SUITED,
+    USERS,
+    Answered,
+    ordinary_sequences,
+    read_groups,
+    with_doubts,
+)
+
+WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers: a bound that may be too small
+SHRUNK = 2.0  # times the same: W is hardly further off, whatever larger bounds allow
+HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
+PROMISE_DOUBTED, PROMISE_BROKEN = 1.0, 4.0  # the same square, from which a promise is doubted, and not believed
+MORE_DOUBTED, DOUBT_CONFIRMED = 3, 2.0  # times as many answers again where it is doubted, and the square for all
+SLOPE = 80.0  # by how much less than their range answers behind a network typically move with a score: 3 to 80 times
+TIES = 0.05  # of the answers to users' tokens and larger ones: closer to a tie than any model within the bounds tells
+
+
+def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator) -> Evidence | None:
+    """What shows that more than a few answers to users' tokens and to larger ones are off, while those to suited tokens
+    show W to be known far better than that. Bounds that allow for the worst would excuse it."""
+    seen = learned.with_bounds_times(min(1.0, SHRUNK * of_kind(groups, SUITED).seen))
+    others = [group for group in groups if group.kind.name in (USERS, LARGER)]
+    off = [group.strays for group in with_doubts(others, seen, held, rng)]
+    if float(np.mean(np.concatenate([each.excess for each in off]) > 1)) <= TIES:
+        return None
+    return next(found for each in off if (found := each.evidence(EVERYWHERE)) is not None)
+
+
+def of_kind(groups: list[Answered], name: str) -> Answered:
+    return next(group for group in groups if group.kind.name == name)
+
+
+def with_true_bounds(learned: Learned, groups: list[Answered]) -> Learned:
+    """Bounds that are as wide as the answers show, where the box computes less accurately than its answers look."""
+    suited, alone = of_kind(groups, SUITED), of_kind(groups, SINGLES)
+    if max(suited.worse, alone.worse) <= HALF_AS_FAR:
+        return learned
+    of_W, of_v = (max(1.0, WIDENED * float(np.sqrt(group.worse))) for group in (suited, alone))
+    return learned.with_bounds_measured(of_W, of_v)
+
+
+def check_promise(
+    oracle: Oracle, learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator
+) -> Evidence | None:
+    """What contradicts the promise that bounds follow from: answers that are further off than these say. Where that is
+    so of a few it may be chance, and more of the kind are asked."""
+
+    def at_most(group: Answered) -> Answered:
+        """An adversary may use up the bounds of v and the bias, which single tokens show whole."""
+        return replace(group, typical=np.maximum(group.typical, learned.most_alone(group.X)))
+
+    worst = max((at_most(of_kind(groups, name)) for name in (SUITED, SINGLES)), key=lambda group: group.worse)
+    seen, limit = [worst], PROMISE_BROKEN
+    if PROMISE_DOUBTED < worst.worse <= PROMISE_BROKEN:
+        more = [kind for _ in range(MORE_DOUBTED) for kind in ordinary_sequences(oracle, learned, rng)]
+        more = [kind for kind in more if kind.name == worst.kind.name]
+        seen += [at_most(group) for group in read_groups(oracle, learned, held, more, rng)]
+        limit = DOUBT_CONFIRMED
+    if np.mean([group.worse for group in seen]) <= limit:
+        return None
+    worst = max(seen, key=lambda group: group.worse)
+    return Compared(worst.X, worst.got, worst.want, worst.expected).evidence(EVERYWHERE)
+
+
+def in_doubt(oracle: Oracle, learned: Learned, groups: list[Answered]) -> bool:
+    """Whether answers are further off than bounds allow, or, without bounds, than half of their digits: the box may
+    compute less accurately than its answers look, which a law that bad arithmetic obeys tells from a second head."""
+    if learned.measurable:
+        return oracle.exact and with_true_bounds(learned, groups) is not learned
+    off = max((group.compared.residual(group.largest) for group in groups), default=0.0)
+    return oracle.exact and learned.bound is None and off > float(np.sqrt(oracle.roundoff))
+
+
+def check_law_of_odds(
+    oracle: Oracle, learned: Learned, groups: list[Answered], rng: np.random.Generator
+) -> Evidence | None:
+    """What breaks a law of one head that bounds of W play no part in; asked more often, and behind a network at all,
+    where bounds excuse what might be a second one."""
+    doubtful = excused(oracle, groups)
+    if isinstance(learned, LearnedFront):
+        return check_odds_behind(oracle, learned, rng) if doubtful else None
+    if not learned.one_head:
+        return None
+    probes = MORE_PROBES if doubtful or in_doubt(oracle, learned, groups) else PROBES
+    return check_odds(oracle, learned, rng, probes, measured=doubtful and oracle.exact)
+
+
+def excused(oracle: Oracle, groups: list[Answered]) -> bool:
+    """Whether answers are further off than was promised, or than their few digits are, which only bounds excuse."""
+    few_digits = oracle.roundoff > SINGLE or not oracle.exact
+    return few_digits and any(np.any(group.off > group.level) for group in groups)
+
+
+def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
+    """A head with an unknown network behind it, with bounds as wide as answers to suited tokens show them to be: far
+    smaller ones, unless the box computes less accurately than its answers look."""
+    suited = [group for group in groups if group.kind.name == SUITED]
+    off = [float(np.median(group.off / group.expected)) for group in suited]
+    return learned.with_bounds_times(WIDENED * SLOPE * off[0]) if off else learned

@@ -1,0 +1,117 @@
+"""Laws of one head in which errors of W play no part: copies of a key behind a network, and keys that balance."""
+
+import numpy as np
+import pytest
+
+import glasshead as gh
+from glasshead._checks import balance, front_odds, odds
+from glasshead._errors import ASKED_AGAIN, BALANCED_KEYS, COPIED_KEY, EVERYWHERE
+from glasshead._learned import LearnedFromSigns, LearnedFront, LearnedHead
+from tests.meters.promises import Promising
+
+D = 3
+RNG = np.random.default_rng(3)
+HEAD = gh.Attention(
+    RNG.standard_normal((D, D)), RNG.standard_normal(D), key_bias=0.3 * RNG.standard_normal(D), bias=0.4
+)
+SECOND = gh.Attention(RNG.standard_normal((D, D)), RNG.standard_normal(D))
+UNIT = gh.Attention(
+    HEAD.W, HEAD.v / np.linalg.norm(HEAD.v), key_bias=HEAD.key_bias, bias=HEAD.bias / np.linalg.norm(HEAD.v)
+)
+BOUNDS = dict.fromkeys(("bound", "bound_key_bias"), 1e-5) | dict.fromkeys(("bound_v", "bound_bias"), 1e-12)
+
+
+def from_signs(model=UNIT, **given):
+    return LearnedFromSigns(model=model, rank=D, confidence=1.0, **BOUNDS | given)
+
+
+def balanced(f, learned=None, seed=0):
+    oracle = gh.SignOracle(f, dim=D)
+    broken = balance.check_balance(oracle, learned or from_signs(), np.random.default_rng(seed))
+    return "" if broken is None else broken.law, oracle.queries
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_keys_of_one_head_balance_together(seed):
+    """About a dozen queries for each of six keys, whatever W is off by within its bound."""
+    off = UNIT.with_scores((UNIT.W + 1e-5 / D * np.random.default_rng(seed).standard_normal((D, D)), UNIT.key_bias))
+    law, queries = balanced(off, seed=seed)
+    assert law == ""
+    assert 60 <= queries <= 100
+
+
+@pytest.mark.parametrize("faint", [1e-5, 1e-4, 1e-2])
+def test_keys_of_two_heads_do_not(faint):
+    """The second one moves changes by less than bounds leave open, or by more."""
+    laws = [balanced(lambda X: UNIT(X) + faint * SECOND(X), seed=seed)[0] for seed in range(4)]
+    assert all(laws)
+    assert set(laws) <= {BALANCED_KEYS, EVERYWHERE}
+
+
+def test_noise_moves_changes_from_one_question_to_the_next():
+    rng = np.random.default_rng(0)
+
+    def noisy(X):
+        s = np.einsum("bnd,bd->bn", X, X[:, -1] @ UNIT.W.T + UNIT.key_bias) + 1e-6 * rng.standard_normal(X.shape[:2])
+        p = np.exp(s - s.max(axis=1, keepdims=True))
+        return np.einsum("bn,bnd->bd", p / p.sum(axis=1, keepdims=True), X) @ UNIT.v + UNIT.bias
+
+    assert {balanced(noisy, seed=seed)[0] for seed in range(4)} <= {ASKED_AGAIN, BALANCED_KEYS, EVERYWHERE}
+
+
+def test_where_nothing_balances_nothing_is_asked():
+    """Bounds that leave open how hard any key pulls."""
+    assert balanced(UNIT, from_signs(bound=1e6, bound_key_bias=1e3)) == ("", 0)
+
+
+# Copies of a key, of few digits and behind a network.
+
+
+def rounded(f, bits):
+    def answer(X):
+        mantissa, exponent = np.frexp(f(X))
+        return np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent)
+
+    return answer
+
+
+@pytest.mark.parametrize("faint", [0.0, 1e-3])
+def test_the_error_of_answers_is_measured_by_every_token_three_times(faint):
+    """By a format of 18 bits a second head of 1e-3 might be rounding; by what answers show it is not."""
+    model = gh.Attention(HEAD.W, HEAD.v)
+    found = LearnedHead(model=model, rank=D, confidence=1.0, **BOUNDS)
+    box = rounded(lambda X: model(X) + faint * SECOND(X), 18)
+    laws = []
+    for seed in range(4):
+        oracle = Promising(D, box, roundoff=2.0**-17)
+        broken = odds.check_odds(oracle, found, np.random.default_rng(seed), 8, measured=True)
+        laws.append(broken is not None)
+        assert oracle.queries == 48
+    assert all(laws) == any(laws) == bool(faint)
+
+
+def behind(f, residual):
+    model = gh.FrontHead(HEAD.W + 1e-3, key_bias=HEAD.key_bias, behind=f, residual=residual)
+    known = {"bound": 1e-2, "bound_key_bias": 1e-3, "noise": 1e-6, "scale": 1.0, "score_error": 1e-3}
+    return LearnedFront(model=model, rank=D, confidence=0.99, **known)
+
+
+@pytest.mark.parametrize("promise", [{"rtol": 2.0**-18}, {}])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("faint", [0.0, 3e-2])
+def test_a_score_that_does_for_two_copies_does_for_eight(promise, residual, faint):
+    """Behind a network that sees the last token or does not, though W is off by more than the second head is."""
+    A = np.random.default_rng(1).standard_normal((D, 4))
+
+    def whole(X):
+        other = np.einsum("bn,bnd->bd", SECOND.weights(X), X)
+        pooled = np.einsum("bn,bnd->bd", HEAD.weights(X), X) + faint * other
+        return np.tanh(0.3 * pooled @ A + residual * 0.1 * X[:, -1, :1]).sum(axis=1)
+
+    box, laws = rounded(whole, 18), []
+    for seed in range(3):
+        oracle = Promising(D, box, roundoff=2.0**-17, **promise)
+        broken = front_odds.check_odds_behind(oracle, behind(box, residual), np.random.default_rng(seed))
+        laws.append("" if broken is None else broken.law)
+    found = sum(law == COPIED_KEY for law in laws)
+    assert found >= (1 if residual else 3) if faint else found == 0
