@@ -92,6 +92,23 @@ def test_it_is_exported_to_torch_and_to_bert(gelu):
         found.model.to_layer("gpt2")
 
 
+def test_relu_between_two_norms_comes_out():
+    layer = encoder(12, 2, 12, "relu", 0)
+    oracle = gh.ValueOracle(last_answers(layer), dim=12)
+    found = gh.recover(oracle, family="block", network=True)
+    state, network = {name: x.numpy() for name, x in layer.state_dict().items()}, found.model.network
+    assert (network.activation, network.width) == ("relu", 12)
+    centre, size = np.eye(12) - 1 / 12, state["norm1.weight"].mean()
+    W1, W2 = state["linear1.weight"] * state["norm1.weight"] @ centre, centre @ state["linear2.weight"] / size
+    rows = network.W1 / np.linalg.norm(network.W1, axis=1, keepdims=True)
+    for w, v in zip(W1, W2.T, strict=True):  # a positive factor moves from a row to its column unseen
+        nearest = int((rows @ w).argmax())
+        mine = np.outer(network.W2[:, nearest], network.W1[nearest])
+        assert np.abs(mine - np.outer(v, w)).max() < 1e-9
+    X = np.random.default_rng(2).standard_normal((4, 9, 12))
+    assert np.abs(found.model(X) - last_answers(layer)(X)).max() < 1e-9
+
+
 def test_another_network_between_norms_is_refused_with_its_heads():
     layer = encoder(12, 2, 16, "gelu", 0)
     layer.activation, layer.activation_relu_or_gelu = torch.tanh, 0
