@@ -25,21 +25,28 @@ send, of the size at which the scores found neither vanish nor saturate, and lar
    the box is another one: `TargetMismatch`, with the sequence that shows it.
 2. Answers that are off by more than 5% of their range, or by more than a tenth of what attention does to them, say too
    little about W whatever the reason: `AccuracyUnreachable`, with what was found as `.best`. So does a single one that
-   is off by a tenth of the largest beyond what was promised, although bounds may excuse it.
+   is off by a tenth of the largest beyond what was promised, although bounds may excuse it; by half of it, although
+   they were proved.
 3. A result knows something: `bound` is smaller than W, or, for W = 0, would notice a W that moves scores of ordinary
    tokens by one; without bounds, scores of any head off by a tenth would show in some answer. Otherwise
    `AccuracyUnreachable`.
 4. The error of the box's arithmetic is measured. Where answers to suited tokens are typically further off than bounds
    allow, scores computed in bfloat16 behind float32 answers say, the bounds are widened to four times what was seen,
    and their confidence is no longer 1. Suited tokens are asked as W was read, with long keys and a short last token, so
-   that neither a large bias nor a tolerance hides that error.
+   that neither a large bias nor a tolerance hides that error. Where bounds follow from a promise, the same answers are
+   held against it: a promise that a dozen of them contradict is doubted, and three dozen more decide.
 5. Bounds allow for the worst, and excuse no more than was seen: where suited tokens show W to be known far better,
    answers to users' tokens and to larger ones must agree with that, but for a few that are close to a tie.
 6. One head obeys a law that errors of W play no part in: eight copies of a key have eight times its odds. A second head
    shows there in the last digits, however faint it is. Coarse arithmetic obeys it too, so where answers are further off
-   than bounds allow it is asked four times as often, before bounds are widened.
+   than bounds allow it is asked four times as often, before bounds are widened. Where answers have few digits and
+   nobody promised anything, their error is measured by a law of all heads: every token three times changes nothing.
+   Half of the tokens are hardly answered, so that errors which are a share of answers hardly count. Behind an unknown
+   network the score that makes two copies answered like a shorter sequence must do so for eight.
 7. Yes and no are asked next to where they change, as close as errors within the bounds allow; behind a network, which
-   hides where that is, four times as often.
+   hides where that is, four times as often. For one head keys are moved to where the answer changes, sixteen times as
+   closely: two that balance a last token each must balance two copies of it together, and the same questions must be
+   answered alike again.
 8. Where noise was averaged away, single answers are held against the result as well.
 
 `found.residual` is the largest error on all of these over the largest answer; `found.checked` says how many ordinary

@@ -298,6 +298,17 @@ def test_an_answer_off_by_a_tenth_of_the_largest_says_too_little(off, level, ok)
         refusals.refuse_far(learned(), HELD, further)
 
 
+@pytest.mark.parametrize(("residual", "ok"), [(0.049, True), (0.051, False)])
+def test_without_bounds_a_residual_of_a_twentieth_says_too_little(residual, ok):
+    check = replace(HELD, residual=residual)
+    refusals.refuse_far(learned(), check, [])
+    if ok:
+        refusals.refuse_far(boundless(), check, [])
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match="off by 5% of the largest, and no bound says"):
+        refusals.refuse_far(boundless(), check, [])
+
+
 @pytest.mark.parametrize(("worse", "doubt"), [(0.24, False), (0.26, True)])
 def test_one_head_is_in_doubt_where_its_bounds_would_be_widened(worse, doubt):
     groups = [answered([np.sqrt(worse)], "suited", level=1.0), answered([0.0], "single", level=1.0)]

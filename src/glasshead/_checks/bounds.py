@@ -15,7 +15,7 @@ from .._learned import HeldOut, Learned, LearnedFront
 from .._oracles import SINGLE, Oracle
 from .front_odds import check_odds_behind
 from .held_out import Compared
-from .odds import MORE_PROBES, PROBES, check_odds
+from .odds import MORE_PROBES, PROBES, PROMISED_PROBES, check_odds
 from .ordinary import (
     LARGER,
     SINGLES,
@@ -102,8 +102,10 @@ def check_law_of_odds(
         return check_odds_behind(oracle, learned, rng) if doubtful else None
     if not learned.one_head:
         return None
-    probes = MORE_PROBES if doubtful or in_doubt(oracle, learned, groups) else PROBES
-    return check_odds(oracle, learned, rng, probes, measured=doubtful and oracle.exact)
+    measured = doubtful and oracle.exact
+    fewest = PROMISED_PROBES if doubtful else PROBES
+    probes = MORE_PROBES if measured or in_doubt(oracle, learned, groups) else fewest
+    return check_odds(oracle, learned, rng, probes, measured=measured)
 
 
 def excused(oracle: Oracle, groups: list[Answered]) -> bool:

@@ -20,7 +20,9 @@ from .ordinary import ROUNDED, by_length, gaussian_sequences, levered
 ODDS_COPIES = 8
 PROBES = 2  # pairs of a key and a last token: at one of them two heads may happen to agree
 ODDS_QUERIES = 4 * PROBES
+PROMISED_PROBES = 3  # where answers are further off than was promised, which bounds excuse
 MORE_PROBES = 8  # where answers are further off than bounds allow: a second head is off by as much as bad arithmetic
+FAINTER, LINE = 1 / 64, 2  # of an answer; and the dimensions in which tokens that are answered alike lie on a line
 THRICE = 3  # copies of every token, which change no answer, however many heads there are
 SEEN_TIMES = 4.0  # times what these differ by: more than answers are off
 ROUNDED_SCORES = 2.0  # times sqrt(d) roundings: sums of d products in another order, for sequences of other lengths
@@ -34,10 +36,11 @@ def check_odds(
     sizes = np.resize(learned.suits(oracle.reach), probes)
     lever, _ = learned.levers(oracle)
     pairs = [levered(oracle, x, lever) for x in gaussian_sequences(oracle, (2,) * probes, sizes, rng)]
+    model: Any = learned.model  # one head, or a sum of one
+    pairs[1::2] = [faintly_answered(oracle, model, x) for x in pairs[1::2]]
     copied = [np.concatenate([np.repeat(x[:1], ODDS_COPIES, axis=0), x[1:]]) for x in pairs]
     asked = [*copied, *pairs, *(x[:1] for x in pairs), *(x[1:] for x in pairs)]
     many, one, key, last = by_length(oracle, asked).reshape(4, probes, -1)
-    model: Any = learned.model  # one head, or a sum of one
     v, bias = float(np.linalg.norm(model.heads[0].v)), float(np.abs(model.bias).max())
     size = np.array([float(np.linalg.norm(x, axis=1).max()) * v + bias for x in pairs])
     most = read_relative_error(oracle, [*copied, *pairs], np.concatenate([many, one])) if measured else None
@@ -50,6 +53,18 @@ def check_odds(
     of_p = steep * (off_one + p * off_key + (1 - p) * off_last)
     allowed = off_many + expected * off_key + (1 - expected) * off_last + of_p
     return Compared(copied, many, last + swing * expected[:, None], allowed).evidence(COPIED_KEY)
+
+
+def faintly_answered(oracle: Oracle, model: Any, pair: np.ndarray) -> np.ndarray:
+    """The tokens moved along v to where they are hardly answered, and errors that are a share of answers hardly count;
+    as they are if they would have to be moved far, or in one or two dimensions, of which that leaves too little."""
+    v = np.asarray(model.heads[0].v).reshape(oracle.dim, -1)
+    if v.shape[1] > 1 or oracle.dim <= LINE:
+        return pair
+    values = pair @ v + float(np.max(model.bias))
+    moved = pair - (1 - FAINTER) * values * v[:, 0] / float(v[:, 0] @ v[:, 0])
+    longest = np.linalg.norm(moved, axis=1) <= np.minimum(np.sqrt(2) * np.linalg.norm(pair, axis=1), oracle.reach)
+    return moved if longest.all() else pair
 
 
 def read_relative_error(oracle: Oracle, X: list[np.ndarray], answers: np.ndarray) -> float:

@@ -15,6 +15,7 @@ from .ordinary import SINGLES, SUITED, VOID, Answered, apart
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
 SEEN = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
 FAR, PROVED_FAR = 0.1, 0.5  # of the largest answer, beyond what was promised; though a proved bound excuses it
+UNBOUNDED_FAR = 0.05  # of the same, promised or not, where nothing but the answers says how well W is known
 PROVED = 0.999  # confidence: bounds that follow from a promise, and from a rank that was discovered
 FEWEST = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
 NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
@@ -84,6 +85,8 @@ def refuse_far(learned: Learned, check: HeldOut, groups: list[Answered]) -> None
     large as any of them. Bounds may excuse it, by a near tie say, and the box may be another one all the same; bounds
     that were proved say what they leave open, up to half of the largest answer, from where on the residual says that
     next to nothing is known. Of an average of passes those of one size have to do."""
+    if learned.bound is None and (share := check.residual or 0.0) > UNBOUNDED_FAR:
+        refuse(f"an answer is off by {share:.0%} of the largest, and no bound says how well W is known", learned, check)
     off = [float(np.max(group.off - group.level)) / group.largest for group in groups if group.largest > 0]
     proved = learned.bound is not None and (learned.confidence or 0.0) >= PROVED
     if (furthest := (min if learned.averaged else max)(off, default=0.0)) > (PROVED_FAR if proved else FAR):

@@ -14,7 +14,7 @@ from .._checks import Noise, Unpromised, read_noise, refuse_noise
 from .._errors import NotIdentifiable
 from .._learned import LearnedHead, Sampled
 from .._models import Attention
-from .._oracles import CERTAIN, Averaged, Narrow, Oracle
+from .._oracles import CERTAIN, Averaged, Narrow, Oracle, Scaled
 from .._plan import information_limit
 from .frames import KEY_BIAS_LOGIT
 from .passes import (
@@ -26,6 +26,7 @@ from .passes import (
     learn_from_narrow,
     learn_passes,
     sampled,
+    undone,
     wanted_passes,
 )
 
@@ -33,6 +34,7 @@ LINEAR = 0.04  # of the swing: what is left of the noise at most
 MOST_REPEATS = 2**10  # of every query, to make a pass workable
 USUAL_PASSES, MOST_PASSES = 8, 16  # planned for an accuracy: past those, repeats leave less bias than passes
 EFFORT = 2**13  # repeats times passes, for an accuracy
+SHORTER = 0.95  # tokens of a pass, at most: whatever is wrong with an answer is another thing for them
 ZERO = 2**8  # times the repeats that should do: a W that is 0 even then is no victim of noise
 
 
@@ -82,7 +84,7 @@ class Repeated:
         self, learn: LearnAsPromised, oracle: Oracle, noise: Noise, rng: np.random.Generator, repeats: int, zero: bool
     ):
         self.learner, self.oracle, self.noise, self.rng = learn, oracle, noise, rng
-        self.repeats, self.zero = repeats, zero
+        self.repeats, self.zero, self.lengths = repeats, zero, np.random.default_rng(repeats)
 
     def quiet(self, oracle: Oracle) -> Averaged:
         return Averaged(oracle, self.repeats, self.noise.size, self.noise.share)
@@ -116,15 +118,17 @@ class Repeated:
         return learn_passes(lambda: self.learn_model(rank), [first] * (found == rank), accuracy, MOST_PASSES)
 
     def learn_model(self, rank: int | None) -> Attention | Spoiled:
-        found = self.learn_one(rank)
-        return found.model if isinstance(found, LearnedHead) else Spoiled(4 * self.repeats)
+        """One pass with tokens of its own length: what is always wrong with an answer shows as scatter, too."""
+        factor = float(SHORTER ** self.lengths.random())
+        found = self.learn_one(rank, factor)
+        return undone(found.model, factor) if isinstance(found, LearnedHead) else Spoiled(4 * self.repeats)
 
-    def learn_one(self, rank: int | None) -> LearnedHead | Spoiled | Unpromised:
-        """One pass, unless noise spoiled it."""
-        learned = self.learner(self.quiet(self.oracle), self.rng, rank, None)
+    def learn_one(self, rank: int | None, factor: float = 1.0) -> LearnedHead | Spoiled | Unpromised:
+        """One pass, of the box as it is for tokens so many times as long, unless noise spoiled it."""
+        learned = self.learner(self.quiet(Scaled(self.oracle, factor)), self.rng, rank, None)
         if isinstance(learned, Unpromised):
             return learned
-        wanted = repeats_for(self.noise, self.oracle, learned.model)
+        wanted = repeats_for(self.noise, self.oracle, undone(learned.model, factor))
         if wanted > 2 * self.repeats or self.spoiled(learned):
             return Spoiled(max(wanted, 4 * self.repeats))
         return learned

@@ -154,6 +154,8 @@ def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) ->
     pairs = [view.answers(np.concatenate([front, length * last], axis=1)) for length in lengths]
     moved = np.stack(pairs, axis=1) - alone
     best = suited_lengths(lengths, moved * (lengths[:, None] if view.normed else 1.0))
+    if not np.isfinite(best.error):
+        raise NotConverged("tokens in front of a long last one change no answer, whatever its length")
     view.lengths = best.lengths
     chosen = np.isin(lengths, best.lengths)
     view._alone = {(row.tobytes(), 1.0): there[chosen] for row, there in zip(q, alone, strict=True)}
@@ -170,10 +172,14 @@ def suited_lengths(lengths: np.ndarray, moved: np.ndarray) -> Extrapolated:
 def best_of(lengths: np.ndarray, moved: np.ndarray, nodes: int) -> Extrapolated:
     sets = [slice(i, i + nodes) for i in range(len(lengths) - nodes + 1)]
     limits = np.stack([np.einsum("l,blk->bk", extrapolation(lengths[s]), moved[:, s]) for s in sets])
-    size = norms(limits)
-    change = np.median(norms(np.diff(limits, axis=0)) / np.maximum(size[1:], size[:-1]), axis=1)
+    size, changes = norms(limits), norms(np.diff(limits, axis=0))
+    larger = np.maximum(size[1:], size[:-1])
+    shares = np.divide(
+        changes, larger, out=np.full(changes.shape, np.inf), where=larger > 0
+    )  # none where nothing moves
+    change = np.median(shares, axis=1)
     error = np.maximum(np.append(change, change[-1]), np.insert(change, 0, change[0]))
-    best = int(np.nanargmin(error))
+    best = int(np.argmin(error))
     chosen = sets[best]
     shorter = extrapolation(lengths[chosen]) - np.append(0.0, extrapolation(lengths[chosen][1:]))
     usual = float(np.median(norms(np.einsum("l,blk->bk", shorter, moved[:, chosen]))))
@@ -187,6 +193,7 @@ ALONE_LENGTHS = 2.0 ** np.arange(9, 13)  # lengths of tokens alone: no differenc
 def limits_alone(view: LongToken, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b k"]:
     """What the answer to a long token tends to, over its length where there is no last norm."""
     lengths = ALONE_LENGTHS[ALONE_LENGTHS * view.sphere.radius <= view.oracle.reach]
+    lengths = lengths if len(lengths) >= min(NODES) else view.lengths  # where tokens may not be that long
     asked = view.answers((lengths[:, None] * tokens[:, None]).reshape(-1, 1, tokens.shape[1]))
     weights = extrapolation(lengths) / (1.0 if view.normed else lengths)
     return np.einsum("l,blk->bk", weights, asked.reshape(len(tokens), len(lengths), -1))
