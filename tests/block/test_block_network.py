@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
+from glasshead._linalg import mean_zero
 
 torch = pytest.importorskip("torch")
 
@@ -90,6 +91,24 @@ def test_it_is_exported_to_torch_and_to_bert(gelu):
     assert np.abs((out[0] if isinstance(out, tuple) else out)[:, -1].numpy() - want).max() < 1e-8
     with pytest.raises(ValueError, match="norms behind"):
         found.model.to_layer("gpt2")
+
+
+def test_changes_of_weights_are_carried_by_torch_as_by_numpy(gelu):
+    from glasshead._learners.block.whole_fit import Tangent, Weights
+
+    inside, rng, Z = gelu[2].model.behind, np.random.default_rng(0), mean_zero(12)
+    at = inside.network
+    weights = Weights(
+        at.W1 @ Z, at.b1, Z.T @ at.W2, at.b2 @ Z, inside.gains, inside.last_gains, inside.last_shifts, 1e-5, "gelu"
+    )
+    here = Tangent.at(weights, rng.standard_normal((5, 12)))
+    there, change, answers = here.on("cpu"), rng.standard_normal(weights.numbers), rng.standard_normal(60)
+    assert np.abs(here.forward(change) - there.forward(change)).max() < 1e-12
+    assert np.abs(here.back(answers) - there.back(answers)).max() < 1e-12
+    assert answers @ here.forward(change) == pytest.approx(here.back(answers) @ change, rel=1e-12)
+    step = 1e-6 * change
+    moved = (Tangent.at(weights.moved(step), here.n).answers - here.answers).ravel()
+    assert np.abs(moved - here.forward(step)).max() < 1e-8
 
 
 def test_relu_between_two_norms_comes_out():
