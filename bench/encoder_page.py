@@ -79,8 +79,12 @@ Boxes beside the family, which must be refused:
 
 {neighbours}
 
-Kinks of ReLU networks do no harm: differences notice them, and tokens are found by answers, not by derivatives. In
-float32 a block is refused, with the digits that are missing: differences of answers need them.
+Kinks of ReLU networks do no harm: differences notice them, and tokens are found by answers, not by derivatives.
+
+In float32 differences of answers have few digits. Keys in second differences are longer there, so that their fourth
+and sixth powers have to cancel; fewer copies of the last token dilute the others; and tokens are longer, since scores
+grow with the square of that. Kinks are too much for so few digits: most blocks with a ReLU network are refused in
+float32, with the digits that are missing.
 """
 
 

@@ -109,7 +109,8 @@ neurons that no circle has met. It takes more than one output, to tell neurons a
 `gh.recover(box, family="block", network=True)`, `glasshead recover --network`, goes on after the heads where norms
 stand in front of these and of the network (GPT-2, LLaMA, torch's `norm_first=True`, and blocks with both side by
 side). Then `found.model.network` is a `gh.TwoLayer` for normalised tokens, gains and shifts of the norm folded in,
-`found.model` is saved whole and answers by itself.
+`found.model` is saved whole and answers by itself. A run with a journal that was begun without `network=True` goes on
+with it, and asks nothing twice.
 
 One token x alone is `a = x + n(x) P + c` behind the heads. P, the sum of all value maps, is known by then, so there
 is a token for every a, and what the box answers less a is the network, read behind its norm: a function on a sphere.

@@ -42,6 +42,7 @@ class Box:
     muted: int = 0
     outputs: int | None = None
     residual: float = 1.0
+    dtype: str = "float64"  # that tokens and answers are rounded to
     asked: int = field(default=0, init=False)
 
     def __post_init__(self):
@@ -82,7 +83,9 @@ class Box:
 
     @property
     def oracle(self):
-        return gh.ValueOracle(self, self.dim)
+        return gh.ValueOracle(
+            lambda X: self(np.asarray(X, self.dtype).astype(float)).astype(self.dtype), self.dim, dtype=self.dtype
+        )
 
     @property
     def truth(self):

@@ -54,6 +54,13 @@ def test_a_torch_encoder_layer_is_recognised(activation):
     assert found.limit == 96
 
 
+def test_a_torch_encoder_layer_in_single_precision():
+    _, oracle, truth = torch_layer(32, 4, 64, seed=1, activation="gelu", dtype="float32")
+    found = gh.recover(oracle)
+    assert (found.family, found.heads) == ("block", 4)
+    assert gh.distance(gh.Block(truth.heads, free=found.model.free), found.model) < 1e-2
+
+
 def test_predictions_ask_one_token_each():
     box = Box(16, (8, 8), 1)
     found = gh.recover(box.oracle, family="block")

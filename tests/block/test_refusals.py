@@ -5,7 +5,7 @@ import pytest
 
 import glasshead as gh
 
-from .boxes import NEIGHBOURS, Box, torch_layer
+from .boxes import NEIGHBOURS, Box, Masked, Pooled, SoftCapped, TwoLayers, Window, torch_layer
 
 
 @pytest.mark.parametrize("neighbour", NEIGHBOURS)
@@ -52,6 +52,12 @@ def test_single_precision_is_refused_with_the_digits_that_are_missing():
     _, oracle, _ = torch_layer(32, 2, 64, seed=3, dtype="float32")
     with pytest.raises(gh.AccuracyUnreachable, match="7 digits"):
         gh.recover(oracle, family="block")
+
+
+@pytest.mark.parametrize("kind", [SoftCapped, Window, Masked, Pooled, TwoLayers])
+def test_neighbours_in_single_precision_are_refused(kind):
+    with pytest.raises(gh.GlassheadError):
+        gh.recover(kind(16, (8, 8), 1, first="none", last="none", dtype="float32").oracle, family="block")
 
 
 def test_yes_and_no_are_no_answers_for_a_block():

@@ -39,6 +39,7 @@ def few_digits(X):
     return head(X).astype("float32")
 
 oracle = gh.ValueOracle(head, rtol=1e-12)
+block = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True, norm_first=True).double().eval()
 wide = gh.MultiHead.random(12, 3, rank=3, seed=1)
 def behind(X):
     import numpy as np
@@ -58,6 +59,14 @@ def test_a_torch_module(cli):
     assert result.code == 0
     assert "seen: " in result.err
     assert gh.load_recovery("found").heads == 2
+
+
+def test_the_network_inside_a_block_as_well(cli):
+    result = cli("recover", "mine:block", "--dim", "16", "--network", "--run", "found")
+    assert result.code == 0
+    block = gh.load_recovery("found").model
+    assert block.network.width == 32
+    assert block(np.ones((3, 16))).shape == (16,)
 
 
 @pytest.mark.parametrize(("box", "place"), [("every_place", "-1"), ("first_place", "0")])

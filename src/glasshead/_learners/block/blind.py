@@ -13,11 +13,11 @@ import numpy as np
 
 from ..._linalg import norms
 from ..._oracles import Oracle, find_alike, single
-from .geometry import COPIES, Reference, Total, with_copies
+from .geometry import Reference, Total, copies_of, with_copies
 
 MORE_ROWS, FEW = 1.1, 8  # than there are unknowns
 ASTRAY = 30.0  # times the typical misfit: another token that happens to be answered alike
-FOUND = 1e-12  # weights are of the order of 1 / COPIES
+FOUND = 1e-12  # weights are of the order of one over the copies
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,13 @@ def find_along(
     """The weights `(b, H)` of keys z beside copies of the other token, how far `(b, f)` they lie along `blind`, and how
     far off answers still are."""
     other, H = beside.reference, len(B)
-    answers = np.asarray(oracle(with_copies(other.token, z[:, None], COPIES)))
+    copies = copies_of(oracle)
+    answers = np.asarray(oracle(with_copies(other.token, z[:, None], copies)))
     directions = np.broadcast_to(blind, (len(z), *blind.shape))
     moves = np.concatenate([np.einsum("bd,hde->bhe", z, B, optimize=True), directions], axis=1)
     inverse = np.linalg.pinv(moves @ other.jacobian)
     e = np.exp(z @ beside.keys.T)
-    start = np.concatenate([e / (COPIES + e), np.zeros((len(z), len(blind)))], axis=1)
+    start = np.concatenate([e / (copies + e), np.zeros((len(z), len(blind)))], axis=1)
     left = np.full(len(z), np.inf)
 
     def step(found: np.ndarray, which: np.ndarray) -> np.ndarray:

@@ -14,8 +14,8 @@ import numpy as np
 from ..._errors import NotConverged
 from ..._linalg import norms, random_rotation, svd
 from ..._oracles import Oracle, find_alike, single
-from .geometry import Reference, View, seen_rank, with_copies
-from .values import COPIES, Heads
+from .geometry import Reference, View, copies_of, seen_rank, with_copies
+from .values import Heads
 
 MOVED_BY_TOKENS = 0.1  # of an answer
 OF_REACH = 0.5  # for tokens, relative to the last one
@@ -29,7 +29,9 @@ NOISE_TIMES = 1e4  # times the misfit of answers: errors of columns are not larg
 LOST = 1e-6  # of what tokens move answers: a token that fits no better is another one that is answered alike
 ROUGH = 1e-2  # the same, where keys are wanted roughly
 ASTRAY, FINE = 30.0, 0.25  # or that many times the misfit of the best quarter
+MOST_ASTRAY = 5e-4  # where answers have so few digits that this is less
 FOUND = 300.0  # roundings: how exactly weights are wanted, of which a token has a hundredth or so
+MOST_FOUND = 1e-7  # where that is more
 TRIED, SHORTENED_ALL = 4, 0.3  # last tokens that are tried first; all are shortened by so much where these are lost
 SHORTENED, TRIES = 0.5, 5  # last tokens that are lost come closer, so often
 
@@ -39,12 +41,12 @@ def read_scores(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores `(j, H, t)` of tokens `x + D` at the last tokens x, and how far off answers are, over what tokens move.
     `k (j, H, d)` or `(H, d)` are keys nearby, to start from."""
-    j, H, t = len(last), len(B), len(D)
-    answers = np.asarray(oracle(with_copies(last, np.broadcast_to(D, (j, *D.shape)), COPIES)))
+    j, H, t, copies = len(last), len(B), len(D), copies_of(oracle)
+    answers = np.asarray(oracle(with_copies(last, np.broadcast_to(D, (j, *D.shape)), copies)))
     moves = np.einsum("td,hde->hte", D, B, optimize=True).reshape(H * t, -1)
     inverse = np.linalg.pinv(moves @ at.jacobian)
     e = np.exp(np.einsum("td,jhd->jht", D, np.broadcast_to(k, (j, *k.shape[-2:]))))
-    start = (e / (COPIES + e.sum(axis=2, keepdims=True))).reshape(j, -1)
+    start = (e / (copies + e.sum(axis=2, keepdims=True))).reshape(j, -1)
     left = np.empty(j)
 
     def step(weights: np.ndarray, which: np.ndarray) -> np.ndarray:
@@ -52,9 +54,9 @@ def read_scores(
         left[which] = norms(off)
         return off @ inverse
 
-    weights, _ = find_alike(step, start, FOUND * oracle.roundoff, 1e4 * oracle.roundoff)
+    weights, _ = find_alike(step, start, min(FOUND * oracle.roundoff, MOST_FOUND), 1e4 * oracle.roundoff)
     weights = weights.reshape(j, H, t)
-    rest = (1 - weights.sum(axis=2, keepdims=True)) / COPIES
+    rest = (1 - weights.sum(axis=2, keepdims=True)) / copies
     with np.errstate(all="ignore"):
         scores = np.log(weights) - np.log(rest)
     moved = np.median(norms(np.einsum("jht,hte->je", weights, moves.reshape(H, t, -1), optimize=True) @ at.jacobian))
@@ -68,7 +70,7 @@ def token_blocks(
     unless these would move answers too far."""
     blocks, dim = -(-least // each), oracle.dim
     D = np.concatenate([random_rotation(dim, rng) for _ in range(-(-blocks * each // dim))])[: blocks * each]
-    moved = float(np.median(norms(D @ heads.B.sum(axis=0) @ at.jacobian))) * np.sqrt(each) / (COPIES + each)
+    moved = float(np.median(norms(D @ heads.B.sum(axis=0) @ at.jacobian))) * np.sqrt(each) / (copies_of(oracle) + each)
     scored = np.sqrt(dim / np.max(np.sum(heads.k**2, axis=1)))  # in the loudest head
     most = MOVED_BY_TOKENS * near(at) * np.linalg.norm(at.answer)
     length = min(scored, most / moved, OF_REACH * oracle.reach)
@@ -112,12 +114,17 @@ def last_tokens(at: Reference, rng: np.random.Generator) -> np.ndarray:
     return random_rotation(len(left), rng) @ (left.T * length[:, None])
 
 
+def astray(usual: float) -> float:
+    """The largest misfit of a token that is the right one, where they usually have that."""
+    return max(LOST, min(ASTRAY * usual, MOST_ASTRAY))
+
+
 def find_distance(oracle: Oracle, at: Reference, heads: Heads, D: np.ndarray, moves: np.ndarray) -> float:
     """How much of all moves can be gone: shortened until the first few of them are answered as they should be."""
     distance = 1.0
     for _ in range(TRIES):
         _, misfit = read_scores(oracle, at, heads.B, at.token + distance * moves[:TRIED], D, heads.k)
-        if np.median(misfit) <= max(LOST, ASTRAY * heads.misfit):
+        if np.median(misfit) <= astray(heads.misfit):
             break
         distance *= SHORTENED_ALL
     return distance
@@ -197,7 +204,7 @@ def read_settled(
         parts = [read_scores(oracle, at, heads.B, at.token + moves[todo], D, heads.k) for D in blocks]
         scores[todo] = np.concatenate([part[0] for part in parts], axis=2)
         misfit[todo] = np.max([part[1] for part in parts], axis=0)
-        todo = np.flatnonzero(~(misfit <= max(LOST, ASTRAY * float(np.quantile(misfit, FINE)))))
+        todo = np.flatnonzero(~(misfit <= astray(float(np.quantile(misfit, FINE)))))
         if len(todo) == 0:
             return moves, scores, float(np.median(misfit))
         moves[todo] *= SHORTENED

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._linalg import norms, svd
-from ..._oracles import Oracle, read_slope, single
+from ..._oracles import DOUBLE, Oracle, read_slope, single
 from ..._types import Float
 
 GAP = 5e-4  # between neighbouring singular values: beyond it nothing is seen
-NEVER_SEEN = 1e-6  # of the largest singular value of all Jacobians side by side
+NEVER_SEEN = 1e-6, 2400.0  # of the largest singular value of all Jacobians side by side, or that many of their errors
 STEP = 1.0  # of a difference of the sixth order, over the seventh root of a rounding
 ALONG = 20.0  # times a token: how far along a direction that is not seen answers are compared
 COPIES = 30  # of the last token: what keys do to it is small, and sequences stay shorter than 32 tokens
+FEW_COPIES = 8  # where answers have few digits: it must not be too small
 SHARPENED = 2  # rounds: one brings it from the error of differences to rounding
 
 
@@ -101,9 +102,25 @@ def all_but(unseen: Float[np.ndarray, "d e"]) -> np.ndarray:
     return svd(unseen, full=True)[0][:, unseen.shape[1] :] if unseen.size else np.eye(len(unseen))
 
 
+def few_digits(oracle: Oracle) -> bool:
+    """Whether the box computes in less than float64."""
+    return oracle.roundoff > DOUBLE
+
+
+def copies_of(oracle: Oracle) -> int:
+    """How many copies of the last token dilute keys."""
+    return FEW_COPIES if few_digits(oracle) else COPIES
+
+
 def step_length(oracle: Oracle) -> float:
     """Of differences, for tokens whose entries are of the order of one."""
     return STEP * oracle.roundoff ** (1 / 7)
+
+
+def never_seen(oracle: Oracle) -> float:
+    """Of the largest singular value of Jacobians: what is smaller, no answer sees."""
+    least, times = NEVER_SEEN
+    return max(least, times * oracle.roundoff / step_length(oracle))
 
 
 def read_reference(oracle: Oracle, token: np.ndarray, size: float) -> Reference:
@@ -117,7 +134,7 @@ def read_total(oracle: Oracle, references: list[Reference], size: float) -> Tota
     """B from how answers to `[q + z ; q]` start to move with z, at every reference; six answers for each dimension."""
     J = np.concatenate([reference.jacobian for reference in references], axis=1)
     left, s, _ = svd(J, full=True)
-    rank = int(np.sum(s > NEVER_SEEN * s[0]))
+    rank = int(np.sum(s > never_seen(oracle) * s[0]))
     slopes = [read_pair_slope(oracle, reference.token, size) for reference in references]
     unseen = read_unseen(oracle, references, left[:, rank:])
     visible = all_but(unseen)
@@ -135,7 +152,7 @@ def read_pair_slope(oracle: Oracle, q: np.ndarray, size: float) -> Float[np.ndar
 
 def read_unseen(oracle: Oracle, references: list[Reference], unseen: Float[np.ndarray, "d e"]) -> np.ndarray:
     """The directions that no answer sees, made exact: equal answers are demanded far along them."""
-    inverse = np.linalg.pinv(np.concatenate([r.jacobian for r in references], axis=1), rcond=NEVER_SEEN)
+    inverse = np.linalg.pinv(np.concatenate([r.jacobian for r in references], axis=1), rcond=never_seen(oracle))
     tokens = np.stack([reference.token for reference in references])
     far = min(ALONG, oracle.reach / float(norms(tokens).max()) - 1) * float(norms(tokens).max())
     for _ in range(SHARPENED):

@@ -14,26 +14,42 @@ from ..._checks import check_block_laws
 from ..._errors import AccuracyUnreachable, NotConverged
 from ..._learned import LearnedBlock
 from ..._linalg import norms
-from ..._oracles import DOUBLE, Oracle
+from ..._oracles import Oracle
 from ..._plan import Sizes, plan_block
 from .assembly import assembled, without_noise
 from .columns import Columns, each_time, last_tokens, read_columns, read_scores, token_blocks
-from .geometry import Reference
+from .geometry import Reference, few_digits
 from .search import Found, find_block
 from .values import Heads
 
 FRESH, CAUTION = 2, 3.0  # last tokens read in the end; two show an error only so well
-REFUSED_ERROR = 1e-2  # of a head's scores: more is no recovery
+REFUSED_ERROR, FEW_REFUSED = 1e-2, 5e-2  # of a head's scores: more is no recovery; where answers have few digits
 SHARE_OF_REACH = 0.2  # for the length of tokens: what is asked about is at most so many times longer
 SIZES = 1.0, 0.25  # of entries of tokens: those that users send, and shorter ones
+FEW_SIZES = 2.0, 2.0, 1.0, 0.25  # the same where answers have few digits: scores grow with their square
 
 
 def learn_encoder(
     oracle: Oracle, rng: np.random.Generator, rank: int | None = None, residual_map: str | None = "identity"
 ) -> LearnedBlock:
-    """All heads of a block with no norm in front of them."""
+    """All heads of a block with no norm in front of them; where it has few digits and does not come apart, that is
+    said."""
     oracle.stage = "telling what it is"
     outputs = check_block_laws(oracle, rng)
+    try:
+        return learn_at_some_size(oracle, rng, outputs, rank, residual_map)
+    except NotConverged as error:
+        if not few_digits(oracle):
+            raise
+        digits = f"{-np.log10(oracle.roundoff):.0f} digits"
+        said = f"{error}; its answers have {digits}, and a box that computes in float64 has 16"
+        raise AccuracyUnreachable(said) from error
+
+
+def learn_at_some_size(
+    oracle: Oracle, rng: np.random.Generator, outputs: int, rank: int | None, residual_map: str | None
+) -> LearnedBlock:
+    """The same for answers of so many numbers, without a word about their digits."""
     found = find_at_some_size(oracle, rng, outputs)
     oracle.stage = "reading W"
     at, heads = found.references[0], found.heads
@@ -42,7 +58,7 @@ def learn_encoder(
     columns = read_columns(oracle, at, heads, each, rank or max(found.way.ranks), rng)
     oracle.stage = "checking head by head"
     error = read_fresh_error(oracle, at, heads, columns, each, rng)
-    if not error <= REFUSED_ERROR:
+    if not error <= (FEW_REFUSED if few_digits(oracle) else REFUSED_ERROR):
         raise NotConverged(f"fresh tokens, read head by head, show errors of {error:.0%} of the scores")
     model = assembled(oracle, found, without_noise(at, columns, error), residual_map)
     return LearnedBlock(
@@ -59,16 +75,13 @@ def learn_encoder(
 def find_at_some_size(oracle: Oracle, rng: np.random.Generator, outputs: int) -> Found:
     """The heads at a token of ordinary size, or at a shorter one where these do not show; or why at neither."""
     reasons = []
-    for size in SIZES:
+    for size in FEW_SIZES if few_digits(oracle) else SIZES:
         try:
             return find_block(oracle, rng, min(size, SHARE_OF_REACH * oracle.reach / float(np.sqrt(oracle.dim))))
         except NotConverged as error:
             reasons.append(str(error))
     few = f": the box gives {outputs} outputs, and each that is missing of {oracle.dim} hides a dimension of every head"
     reason = f"{reasons[-1]}{few * (outputs < oracle.dim)}"
-    if oracle.roundoff > DOUBLE:
-        digits = f"{-np.log10(oracle.roundoff):.0f} digits"
-        raise AccuracyUnreachable(f"{reason}; its answers have {digits}, and a box that computes in float64 has 16")
     raise NotConverged(reason)
 
 

@@ -27,7 +27,7 @@ from .stream import Stream
 
 SHORT_RAY, LONG_RAY = 2.0**8, 2.0**10  # times a normalised token: eps is nothing there, and digits are left
 SLOPE_STEP = 1e-5  # radians: few kinks of a ReLU network are as near
-ROUGHLY, EXACTLY = 1e-6, 1e-9  # of the largest answer: how well the network must fit, to be polished or as it is
+ROUGHLY, EXACTLY = 1e-6, 1e-9  # of the largest answer: how well the network must fit, and from where on all is polished
 RAYS = 3  # two would do
 OFFSET_ROUNDS, SETTLED = 8, 1e-10  # or until it moves by less, of a normalised token
 FITTED_SIZES = 1.0, 0.1, 0.01  # of a, where constant, offset and eps are fitted: at the last an eps of 1e-4 shows
@@ -35,6 +35,7 @@ FIT_ROUNDS = 12
 FIRST_EPS = 1e-5
 SEEN = 1e-9  # of the largest singular value: what changes answers by less is left as it is
 NUDGE = 1e-6  # of numeric derivatives of the model, which asks nothing
+RANK = 1e-5  # of the largest singular value of a value map: what is less is none
 CHECKED, LONGEST = 24, 16  # fresh sequences, and tokens in the longest
 ACCEPTED = 1e-6  # of the largest answer
 POST_NORM_SEES = (
@@ -58,7 +59,7 @@ def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tupl
         len(basis),
         sphere=True,
         radius=float(np.sqrt(oracle.dim)),
-        rtol=EXACTLY if last is None else ROUGHLY,
+        rtol=ROUGHLY,
         seed=int(rng.integers(2**31)),
     )
     inside = Inside(
@@ -70,7 +71,9 @@ def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tupl
         block.parallel,
         last,
     )
-    return (read_fitted if last is None else read_polished)(stream, inside, rng), found
+    inside = read_fitted(stream, inside, rng) if last is None else inside
+    exact = last is None and (found.residual or 0.0) <= EXACTLY
+    return inside if exact else read_polished(stream, inside, rng), found
 
 
 def stream_of(oracle: Oracle, block: Block, rng: np.random.Generator) -> Stream:
@@ -151,6 +154,20 @@ def read_fitted(stream: Stream, inside: Inside, rng: np.random.Generator) -> Ins
     return best
 
 
+def with_total(block: Block, inside: Inside) -> tuple[Block, Inside]:
+    """Both with value maps that add up to the sum behind which the network was fitted, as far as their ranks allow."""
+    maps = [np.asarray(head.v) for head in block.heads]
+    spaces = []
+    for P in maps:
+        left, s, _ = np.linalg.svd(P)
+        spaces.append(left[:, : int(np.sum(s > RANK * s[0]))])
+    change = np.linalg.pinv(np.concatenate(spaces, axis=1)) @ (inside.total - np.sum(maps, axis=0))
+    parts = np.split(change, np.cumsum([V.shape[1] for V in spaces])[:-1])
+    moved = [P + V @ C for P, V, C in zip(maps, spaces, parts, strict=True)]
+    other = {f"heads.{h}.v": v for h, v in enumerate(moved)}
+    return Block.from_tensors(block.tensors() | other), replace(inside, total=np.sum(moved, axis=0))
+
+
 def check_inside(oracle: Oracle, block: Block, rng: np.random.Generator) -> float:
     """The largest error of a block that answers by itself on fresh sequences, over the largest answer; too large a one
     is refused."""
@@ -176,6 +193,7 @@ def with_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tupl
         said = f"behind the heads a {whole.network!r} between two LayerNorms: {words}; {POST_NORM_SEES}"
         return whole, f"{said}; the whole block answers within {residual:.1e}", residual
     inside, found = read_network(oracle, block, rng)
+    whole, inside = with_total(block, inside)
     whole.behind = inside
     last = "" if inside.last is None else f", {last_words(inside.last)}"
     if inside.last is not None and inside.last.norm is not None:

@@ -31,7 +31,7 @@ def read_pairs(oracle: Oracle, at: Reference, heads: Heads, total: Total, moved:
     both = np.concatenate([z, -z])
     answers = np.asarray(oracle(with_copies(at.token, both[:, None], 1)))
     even = np.einsum("bh,bd,hde->be", expit(both @ heads.k.T) - 0.5, both, heads.B, optimize=True)
-    found = find_moves(oracle, at, view, Rows(both, answers, both @ total.B / 2 + even), wanted)
+    found = find_moves(oracle, at, view, Rows(both, answers, both @ total.B / 2 + even, copies=1), wanted)
     seen = view.seen(found.moves)
     B = view.moves(np.linalg.solve(z, seen[:d] - seen[d:])) + total.B @ view.blind.T @ view.blind
     return Total(B, total.unseen)

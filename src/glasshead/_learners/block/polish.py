@@ -1,8 +1,8 @@
 """All that stands behind the heads of a block at once, from answers to single tokens: Gauss-Newton by LSMR.
 
 The network was read behind a constant, an eps and a last norm that were known only nearly, and took in their errors.
-Here all of them move together until tokens of ordinary size are answered as the box does. Value maps and the
-unembedding stay as they are.
+Here all of them move together, with the sum of all value maps, until tokens of ordinary size are answered as the box
+does. The unembedding stays as it is.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 from ..._models import Inside, Norm, TwoLayer
 from ..._types import Float
 
-ROUNDS = 8
-LSMR = {"atol": 1e-9, "btol": 1e-6, "conlim": 1e12, "maxiter": 200}  # a round need not do more than the next can undo
+ROUNDS = 5
+LSMR = {"atol": 1e-9, "btol": 1e-6, "conlim": 1e12, "maxiter": 400}  # a round need not do more than the next can undo
 STALLED, STALLED_ROUNDS = 0.7, 2  # of the last misfit: what falls by less has arrived, if it does so twice
 FARTHEST = 2.0  # of the logarithm of an eps in one round
 
@@ -37,13 +37,13 @@ class Normalised:
         size = np.sqrt(np.mean(n**2, axis=1, keepdims=True) + (norm.eps or 0.0))
         return cls(norm, n / size, size)
 
-    def moved(self, x: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
+    def moved(self, x: np.ndarray) -> np.ndarray:
         """By a change of tokens: a symmetric map, the same one forwards and back."""
         x = self.norm.centred(x)
         return (x - self.n * np.mean(self.n * x, axis=1, keepdims=True)) / self.size
 
     @property
-    def by_eps(self) -> Float[np.ndarray, "B d"]:
+    def by_eps(self) -> np.ndarray:
         return -(self.norm.eps or 0.0) / 2 * self.n / self.size**2
 
 
@@ -52,6 +52,7 @@ class Tangent:
     """The answers of all that is behind the heads to tokens alone, and how they change with every parameter."""
 
     inside: Inside
+    seen: Float[np.ndarray, "B d"]  # by the heads
     read: Normalised
     last: Normalised | None
     hidden: Float[np.ndarray, "B m"]
@@ -70,7 +71,7 @@ class Tangent:
         whole = a + hidden @ network.W2.T + network.b2
         last = None if inside.last is None or inside.last.norm is None else Normalised.at(inside.last.norm, whole)
         answers = whole if inside.last is None else inside.last.logits(whole)
-        return cls(inside, read, last, hidden, first * gate, value, cls.centred(inside, answers))
+        return cls(inside, inside.front(x), read, last, hidden, first * gate, value, cls.centred(inside, answers))
 
     @staticmethod
     def centred(inside: Inside, answers: np.ndarray) -> np.ndarray:
@@ -85,7 +86,8 @@ class Tangent:
         front = np.maximum(np.linalg.norm(self.by_z, axis=0) * width, 1e-300)
         found = {"W1": np.broadcast_to(front[:, None], network.W1.shape), "b1": front}
         found["W2"] = np.broadcast_to(np.maximum(np.linalg.norm(self.hidden, axis=0), 1e-300), network.W2.shape)
-        found |= {"b2": np.full(network.outputs, root), "offset": np.full(n.shape[1], root / min(1.0, size))}
+        offset = np.full(n.shape[1], root / min(1.0, size))
+        found |= {"b2": np.full(network.outputs, root), "offset": offset, "total": np.tile(offset, (len(offset), 1))}
         found["eps"] = np.array([np.linalg.norm(self.read.by_eps) + 1e-300])
         if network.gate is not None:
             gate = np.maximum(np.linalg.norm(self.by_gate, axis=0) * width, 1e-300)
@@ -96,10 +98,10 @@ class Tangent:
             found["last_eps"] = np.array([np.linalg.norm(self.last.by_eps) + 1e-300])
         return found
 
-    def forwards(self, by: Parts) -> Float[np.ndarray, "B k"]:
+    def forwards(self, by: Parts) -> np.ndarray:
         """What such changes of parameters make of the answers."""
         network, last, n = self.inside.network, self.inside.last, self.read.n
-        whole = np.broadcast_to(by["offset"], n.shape)
+        whole = by["offset"] + self.seen @ by["total"]
         moved = by["eps"] * self.read.by_eps
         moved = moved if self.inside.parallel else moved + self.read.moved(whole)
         hidden = self.by_z * (moved @ network.W1.T + n @ by["W1"].T + by["b1"])
@@ -110,7 +112,7 @@ class Tangent:
             whole = self.last.moved(whole) + by["last_eps"] * self.last.by_eps
         return whole if last is None else self.centred(self.inside, whole @ last.E + by["bias"])
 
-    def backwards(self, y: Float[np.ndarray, "B k"]) -> Parts:
+    def backwards(self, y: np.ndarray) -> Parts:
         """The transpose of `forwards`."""
         network, last, n, found = self.inside.network, self.inside.last, self.read.n, {}
         if last is not None:
@@ -127,8 +129,8 @@ class Tangent:
             found |= {"gate": gate.T @ n, "gate_bias": gate.sum(axis=0)}
             inner = inner + gate @ network.gate
         found["eps"] = np.array([np.sum(self.read.by_eps * inner)])
-        found["offset"] = (y if self.inside.parallel else y + self.read.moved(inner)).sum(axis=0)
-        return found
+        y = y if self.inside.parallel else y + self.read.moved(inner)
+        return found | {"offset": y.sum(axis=0), "total": self.seen.T @ y}
 
     def step(self, rest: Float[np.ndarray, "B k"]) -> Parts:
         """The changes of all parameters that explain the rest best."""
@@ -164,8 +166,8 @@ def changed(inside: Inside, by: Parts) -> Inside:
     if last is not None:
         norm = None if last.norm is None else other(last.norm, by["last_eps"])
         last = replace(last, norm=norm, bias=last.bias + by["bias"])
-    norm = other(inside.norm, by["eps"])
-    return replace(inside, network=network, norm=norm, offset=inside.offset + by["offset"], last=last)
+    offset, total = inside.offset + by["offset"], inside.total + by["total"]
+    return replace(inside, network=network, norm=other(inside.norm, by["eps"]), offset=offset, total=total, last=last)
 
 
 def polished(inside: Inside, x: Float[np.ndarray, "B d"], answers: Float[np.ndarray, "B k"]) -> Inside:

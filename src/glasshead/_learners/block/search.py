@@ -11,13 +11,17 @@ from ..._linalg import norms
 from ..._oracles import Oracle
 from .blind import Beside
 from .columns import each_time, read_keys
-from .geometry import COPIES, Reference, Total, View, read_reference, read_total
+from .geometry import Reference, Total, View, copies_of, few_digits, read_reference, read_total
 from .pairs import read_pairs
 from .spaces import Bunches, bunches, read_pencil
 from .values import Heads, Rows, find_heads, read_key_rows, rows_needed
 
 REFERENCES = 2
-CURVED = 2.0, 0.5, 8.0  # the length of keys in second differences, times the fourth root of a rounding
+CURVED, FEW_CURVED = (
+    (2.0, 0.5, 8.0),
+    (8.0, 4.0, 16.0),
+)  # lengths of keys in second differences, times the fourth root of
+# a rounding; the latter where answers have few digits
 MOST_WAYS = 4  # to see heads, tried on the same rows
 SCORES = 1.0  # typical, of keys in rows
 LONGEST_KEYS = 2.0  # times ordinary tokens
@@ -26,10 +30,11 @@ ILL_SEEN = 3e4
 SHORTER_KEYS, SHORTENINGS = 0.25, 3  # rows in which no heads are found are asked with shorter keys
 FIRST, NEARLY, EXACT = 1e-9, 3e3, 6.0  # how exactly tokens are found at first, of an answer, and then, in roundings
 ENOUGH = 1e3  # roundings, in the direction that is seen worst: a misfit that is hardly more
-DROPPED = 1e-6  # a rank drop worse than this is none
+DROPPED = 1e-6, 3e4  # a rank drop worse than this, and than so many roundings, is none
 ROUNDS = 16
 BETTER = 3.0  # another round goes on where the last one made things so many times better
-MOVED = 3e-3, 1e-2, 1e-2  # of an answer, by pairs: more as the heads get better, and less where directions are seen
+FEW_MOVED = 1e-2, 0.05, 0.1  # of an answer, by pairs, where answers have few digits
+MOVED = 3e-3, 1e-2, 1e-2  # and where they have many: more as the heads get better, and less where directions are seen
 ILL_PAIRED = 1e4  # times worse than others
 
 Way = tuple[Bunches, list[np.ndarray]]
@@ -68,7 +73,7 @@ def find_bunches(
     """The reference at which heads show apart, and ways to see them, with directions that are each head's own."""
     oracle.stage = "counting heads"
     seen = []
-    for curved in CURVED:
+    for curved in FEW_CURVED if few_digits(oracle) else CURVED:
         for at in references:
             view = at.within(total.outputs)
             seen.append(len(view.gains))
@@ -102,12 +107,12 @@ def find_first_heads(
             if rows is None:
                 typical = float(np.sqrt(np.mean(np.square(way.values))))
                 z = rng.standard_normal((rows_needed(oracle.dim, len(view.gains), way), oracle.dim))
-                moved = float(np.median(norms(view.seen(z @ total.B)))) / (COPIES + 1)
+                moved = float(np.median(norms(view.seen(z @ total.B)))) / (copies_of(oracle) + 1)
                 most = MOST_MOVED / (1 + condition(view) / ILL_SEEN) * float(np.linalg.norm(at.answer))
                 limits = (SCORES, typical), (LONGEST_KEYS * size, 1.0), (most, moved)
                 z *= min(most / seen for most, seen in limits if seen > 0) * SHORTER_KEYS**shorter
                 rows = read_key_rows(oracle, at, total, z)
-            rows, heads = find_heads(oracle, at, view, total, rows, way, guesses, FIRST)
+            rows, heads = find_heads(oracle, at, view, total, rows, way, guesses, max(FIRST, EXACT * oracle.roundoff))
             if heads is not None:
                 return way, rows, heads
     raise NotConverged(NO_WEIGHTS)
@@ -119,29 +124,33 @@ def find_exact(
     """The same to rounding: what is not seen at one token from the other, the rows again, and pairs for the sum of all
     maps, as long as it gets better."""
     at, wanted = references[0], EXACT * oracle.roundoff
+    nearly, dropped = max(wanted, min(NEARLY * oracle.roundoff, FIRST)), max(DROPPED[0], DROPPED[1] * oracle.roundoff)
     view = at.within(total.outputs)
     beside = None
     for _ in range(ROUNDS):
         beside = beside or read_beside(oracle, references, total, heads, each_time(view, heads, way.lost), rng)
-        rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, NEARLY * oracle.roundoff, beside)
+        rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, nearly, beside)
         if better is None:
             raise NotConverged(NO_WEIGHTS)
         before, heads = heads, better
         settled = heads.ratio > before.ratio / BETTER and heads.misfit > before.misfit / BETTER
-        if settled or (beside is not None and heads.ratio <= DROPPED):
+        if settled or (beside is not None and heads.ratio <= dropped):
             break
-    if not heads.ratio <= DROPPED:
+    if not heads.ratio <= dropped:
         raise NotConverged(f"value maps of {len(way.sizes)} heads fit what single keys move only to {heads.ratio:.0e}")
-    for moved in MOVED:
+    few = few_digits(oracle)
+    for moved in FEW_MOVED if few else MOVED:
         moved /= 1 + condition(view) / ILL_PAIRED
         sharper = read_pairs(oracle, at, heads, total, moved, wanted)
         seen = at.within(sharper.outputs)
         spaces = [seen.carried(space, view) for space in heads.spaces]
         again, better = find_heads(oracle, at, seen, sharper, rows, way, spaces, wanted, beside)
         if better is None or not better.misfit < heads.misfit:
+            if few:  # rounding decides which pairs are better: longer ones may be
+                continue
             break
         rows, heads, total, view = again, better, sharper, seen
-        if heads.misfit <= ENOUGH * condition(view) * oracle.roundoff:
+        if not few and heads.misfit <= ENOUGH * condition(view) * oracle.roundoff:
             break
     return Found(references, total, way, heads, view)
 

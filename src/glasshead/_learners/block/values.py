@@ -18,7 +18,7 @@ from ..._errors import NotConverged
 from ..._linalg import norms, null_space, spare_rows, svd
 from ..._oracles import Oracle, find_alike, single
 from .blind import Beside, read_blind_parts
-from .geometry import COPIES, Reference, Total, View, with_copies
+from .geometry import Reference, Total, View, copies_of, with_copies
 from .spaces import Bunches
 
 MORE_ROWS = 1.1  # times as many as there are unknowns
@@ -31,12 +31,13 @@ ASTRAY = 30.0  # times the typical misfit of a row: another token that happens t
 
 @dataclass(frozen=True)
 class Rows:
-    """Keys `z (b, d)` beside copies of q, what they were answered, and the tokens that are answered so, as far as is
-    known: q and `moves`."""
+    """Keys `z (b, d)` beside so many copies of q, what they were answered, and the tokens that are answered so, as far
+    as is known: q and `moves`."""
 
     z: np.ndarray
     answers: np.ndarray
     moves: np.ndarray
+    copies: int
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,9 @@ def rows_to_solve(rows: int, seen: int, way: Bunches) -> int:
 
 
 def read_key_rows(oracle: Oracle, at: Reference, total: Total, z: np.ndarray) -> Rows:
-    answers = np.asarray(oracle(with_copies(at.token, z[:, None], COPIES)))
-    return Rows(z, answers, z @ total.B / (COPIES + 1))
+    copies = copies_of(oracle)
+    answers = np.asarray(oracle(with_copies(at.token, z[:, None], copies)))
+    return Rows(z, answers, z @ total.B / (copies + 1), copies)
 
 
 def find_moves(oracle: Oracle, at: Reference, view: View, rows: Rows, wanted: float) -> Rows:
@@ -146,7 +148,7 @@ def value_maps(view: View, total: Total, rows: Rows, V: list[np.ndarray], weight
     """
     together = np.concatenate(V, axis=1)
     each = [weights[:, [h]] * (rows.z @ v) for h, v in enumerate(V)]
-    scale = (COPIES + 1) / norms(rows.z)[:, None]
+    scale = (rows.copies + 1) / norms(rows.z)[:, None]
     features = np.concatenate([together, scale * np.concatenate(each, axis=1)])
     seen = np.concatenate([view.seen(total.B), scale * view.seen(rows.moves)])
     C = view.moves(np.linalg.lstsq(features, seen, rcond=None)[0])
@@ -173,27 +175,27 @@ def find_weights(
     return weights, left
 
 
-def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray) -> np.ndarray | None:
+def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray, copies: int) -> np.ndarray | None:
     """The keys `(H, d)` that give such weights: least squares of scores, each as good as its weight shows it; none
     where
     too few of them are weights, between 0 and 1."""
     fine = (
-        (left <= ASTRAY * np.median(left)) & (weights > FAINT / COPIES).all(axis=1) & (weights < 1 - FULL).all(axis=1)
+        (left <= ASTRAY * np.median(left)) & (weights > FAINT / copies).all(axis=1) & (weights < 1 - FULL).all(axis=1)
     )
     if fine.sum() < z.shape[1]:
         return None
     z, weights = z[fine], weights[fine]
-    scores, sure = np.log(weights * COPIES / (1 - weights)), weights * (1 - weights)
+    scores, sure = np.log(weights * copies / (1 - weights)), weights * (1 - weights)
     return np.stack(
         [np.linalg.lstsq(z * s[:, None], y * s, rcond=None)[0] for s, y in zip(sure.T, scores.T, strict=True)]
     )
 
 
-def expected_moves(z: np.ndarray, heads: Heads) -> np.ndarray:
+def expected_moves(z: np.ndarray, heads: Heads, copies: int) -> np.ndarray:
     """Where rows are answered, from what is known of the heads."""
     e = np.exp(z @ heads.k.T)
     moves = np.einsum("bd,hde->bhe", z, heads.B, optimize=True)
-    return np.einsum("bh,bhe->be", e / (COPIES + e), moves, optimize=True)
+    return np.einsum("bh,bhe->be", e / (copies + e), moves, optimize=True)
 
 
 def find_heads(
@@ -222,10 +224,10 @@ def find_heads(
     B = value_maps(view, total, rows, V, weights)
     if beside is not None:
         B = read_blind_parts(oracle, at, beside, total, rows.z, B, V)
-    weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / COPIES, 1 - FULL), wanted)
-    k = keys_from(rows.z, weights, left)
+    weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / rows.copies, 1 - FULL), wanted)
+    k = keys_from(rows.z, weights, left, rows.copies)
     if k is None:
         return rows, None
     misfit = float(np.median(left)) / moved
     heads = Heads(B, V, k, spaces, ratio, misfit)
-    return replace(rows, moves=expected_moves(rows.z, heads)), heads
+    return replace(rows, moves=expected_moves(rows.z, heads, rows.copies)), heads
