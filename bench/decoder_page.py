@@ -89,6 +89,14 @@ With rotary positions, frequencies are in radians per place:
 
 {turning}
 
+Blocks of SmolLM2-135M, a published LLaMA of 576 dimensions with 9 heads on 3, in float64
+([examples/smollm2.py](../examples/smollm2.py); `bench/results/smollm2.json`). Its gains are uneven and its heads look
+alike from most tokens, so that differences have to be finer, and last tokens at which a head sees nothing but that
+token are replaced by others. `places` is how many places before the last token keys were read at; where W is empty the
+run had not come to its end.
+
+{published}
+
 Boxes beside the family, which must be refused:
 
 {neighbours}
@@ -118,8 +126,20 @@ def page() -> str:
         (row["box"], f"{row['frequencies']:.0e}", f"{row['far']:.0e}") for row in result["rows"] if row["frequencies"]
     ]
     beside = [(row["box"], str(row["boxes"]), str(row["accepted"])) for row in result["neighbours"]]
+    published = [
+        (
+            str(row["block"]),
+            str(row["heads"]),
+            *(f"{row[key]:.0e}" if row[key] is not None else "" for key in ("v", "W", "far", "frequencies")),
+            f"{row['queries']:,}",
+            str(row["places"]),
+        )
+        for row in load("smollm2")["rows"]
+    ]
+    columns = ("block", "heads", "value maps", "W(h, 1)", "W(h, 8)", "frequencies", "queries", "places")
     return wrapped(
         TEXT.format(
+            published=markdown(columns, published),
             rows=markdown(("box", "recovered", "W", "value maps", "unembedding", "queries, at most", "limit"), rows),
             turning=markdown(("box", "frequencies", "W(h, 8)"), turning),
             neighbours=markdown(("box", "boxes", "accepted"), beside),

@@ -97,4 +97,5 @@ def test_a_refusal_costs_what_the_plan_says(name):
 def test_the_plan_of_auto_is_a_fifth_more_than_the_dearest():
     assert gh.plan(16, family="auto") == -(-12 * gh.plan(16, family="any-network") // 10)
     assert gh.plan(16, family="auto", heads=40) == -(-12 * gh.plan(16, family="multi-head", heads=40) // 10)
+    assert gh.plan(16, family="auto", outputs=16) == -(-12 * gh.plan(16, family="block") // 10)
     assert gh.plan(16, family="auto", answers="sign") == gh.plan(16, answers="sign")

@@ -121,6 +121,7 @@ def plan(
     accuracy: float | None = None,
     biases: bool = False,
     width: int | None = None,
+    outputs: int = 1,
 ) -> int:
     """The number of queries that `gh.recover` asks at most, for a box that gives one number, or one sign, per answer.
 
@@ -137,9 +138,9 @@ def plan(
     score of W; behind "any-network" a score takes ten. For "multi-head" each of the `heads` takes what one does, key
     bias included, and about a hundred more and `2.5 dim` for telling it from the others. For "auto" it is the most that
     is asked before a box of none of these families is refused; one that is of some family takes what that family does,
-    3% and 32 queries more at most.
+    3% and 32 queries more at most. Where answers hold as many numbers as a token, `outputs=dim`, it may be a "block".
     """
-    return planned(Sizes(dim, rank, heads, width, answers, accuracy, biases), family).queries
+    return planned(Sizes(dim, rank, heads, width, answers, accuracy, biases, outputs), family).queries
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ class Sizes:
     answers: str = "value"
     accuracy: float | None = None
     biases: bool = False
+    outputs: int = 1
 
     @property
     def score_bits(self) -> int:
@@ -179,6 +181,7 @@ def planned(box: Sizes, family: str) -> Planned:
     if box.accuracy is not None:
         positive(box.accuracy, "accuracy")
     check_rank(box.rank, dim)
+    whole(box.outputs, "outputs", least=1)
     if declared is None:
         return plan_auto(box)
     if (refusal := declared.refusal(box.answers)) is not None:
@@ -193,6 +196,7 @@ def plan_auto(box: Sizes) -> Planned:
         return plan_attention(box)
     tried = [plan_attention(box), plan_heads(box), plan_any_network(box)]
     tried += [] if box.width is None else [plan_transformer(box)]
+    tried += [] if box.outputs == 1 else [plan_block(box)]
     return Planned(math.ceil(REFUSED * max(each.queries for each in tried)), tried[0].parameters)
 
 
@@ -232,17 +236,21 @@ def plan_transformer(box: Sizes) -> Planned:
 
 # Queries of a block, at most: for each dimension of differences, row, sequence of scores, and dimension of pairs.
 JACOBIANS, ROW, SCORED, PAIRED = 40, 60, 18, 24
+LENGTHS, TOLD = 4, 90  # of last tokens behind a norm, and sequences for each dimension that tell heads apart
 
 
 def plan_block(box: Sizes) -> Planned:
-    """Differences for each dimension, and some twenty answers for each sequence of which many scores are read."""
+    """Differences for each dimension, and some twenty answers for each sequence of which many scores are read. Behind a
+    norm it is another way, with an answer for each length of the last token; what a box is, is not known before."""
     d, H = box.dim, box.heads
     r = max(1, d // H)
     each = max(1, (r - 2) // 2)
     rows = ROW * 2 * d
     columns = SCORED * ((r + 4) * -(-d // each) + d * -(-3 * (r + 1) // (2 * each)))
     parameters = H * (2 * (2 * r * d - r * r) + (d if box.biases else 0))
-    return Planned(JACOBIANS * d + PAIRED * d + rows + columns + OVERHEAD + 64, parameters)
+    encoder = JACOBIANS * d + PAIRED * d + rows + columns
+    decoder = LENGTHS * (TOLD * d + math.ceil(1.4 * (d + 1) * (r + 6)) + d * (r + 4))
+    return Planned(max(encoder, decoder) + OVERHEAD + 64, parameters)
 
 
 def plan_any_network(box: Sizes) -> Planned:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
+from glasshead._linalg import mean_zero
 
 torch = pytest.importorskip("torch")
 
@@ -90,6 +91,41 @@ def test_it_is_exported_to_torch_and_to_bert(gelu):
     assert np.abs((out[0] if isinstance(out, tuple) else out)[:, -1].numpy() - want).max() < 1e-8
     with pytest.raises(ValueError, match="norms behind"):
         found.model.to_layer("gpt2")
+
+
+def test_changes_of_weights_are_carried_by_torch_as_by_numpy(gelu):
+    from glasshead._learners.block.whole_fit import Tangent, Weights
+
+    inside, rng, Z = gelu[2].model.behind, np.random.default_rng(0), mean_zero(12)
+    at = inside.network
+    weights = Weights(
+        at.W1 @ Z, at.b1, Z.T @ at.W2, at.b2 @ Z, inside.gains, inside.last_gains, inside.last_shifts, 1e-5, "gelu"
+    )
+    here = Tangent.at(weights, rng.standard_normal((5, 12)))
+    there, change, answers = here.on("cpu"), rng.standard_normal(weights.numbers), rng.standard_normal(60)
+    assert np.abs(here.forward(change) - there.forward(change)).max() < 1e-12
+    assert np.abs(here.back(answers) - there.back(answers)).max() < 1e-12
+    assert answers @ here.forward(change) == pytest.approx(here.back(answers) @ change, rel=1e-12)
+    step = 1e-6 * change
+    moved = (Tangent.at(weights.moved(step), here.n).answers - here.answers).ravel()
+    assert np.abs(moved - here.forward(step)).max() < 1e-8
+
+
+def test_relu_between_two_norms_comes_out():
+    layer = encoder(12, 2, 12, "relu", 0)
+    oracle = gh.ValueOracle(last_answers(layer), dim=12)
+    found = gh.recover(oracle, family="block", network=True)
+    state, network = {name: x.numpy() for name, x in layer.state_dict().items()}, found.model.network
+    assert (network.activation, network.width) == ("relu", 12)
+    centre, size = np.eye(12) - 1 / 12, state["norm1.weight"].mean()
+    W1, W2 = state["linear1.weight"] * state["norm1.weight"] @ centre, centre @ state["linear2.weight"] / size
+    rows = network.W1 / np.linalg.norm(network.W1, axis=1, keepdims=True)
+    for w, v in zip(W1, W2.T, strict=True):  # a positive factor moves from a row to its column unseen
+        nearest = int((rows @ w).argmax())
+        mine = np.outer(network.W2[:, nearest], network.W1[nearest])
+        assert np.abs(mine - np.outer(v, w)).max() < 1e-9
+    X = np.random.default_rng(2).standard_normal((4, 9, 12))
+    assert np.abs(found.model(X) - last_answers(layer)(X)).max() < 1e-9
 
 
 def test_another_network_between_norms_is_refused_with_its_heads():

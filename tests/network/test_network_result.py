@@ -88,3 +88,20 @@ def test_torch_has_the_same_activations():
 def test_weights_must_fit_together(weights, words):
     with pytest.raises(ValueError, match=words):
         gh.TwoLayer(*weights, activation="gelu")
+
+
+def test_members_of_rank_one_are_the_same_by_torch():
+    pytest.importorskip("torch")
+    from glasshead._network import gpu, rank_one
+    from glasshead._network.span import to_matrices, to_vectors
+
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(to_vectors(rng.standard_normal((30, 12))).T)[0].T
+    X = rank_one.climbed(basis, rng.standard_normal((20, 12)))
+    settings = rank_one.CLIMBS, rank_one.SHIFT, rank_one.SETTLED
+    again = gpu.climbed_there("cpu", to_matrices(basis, 12), X, *settings)
+    assert np.abs(again - X).max() < 1e-4
+    settings = rank_one.NEWTON_STEPS, rank_one.REGULAR, rank_one.EXACT
+    there = gpu.sharpened_there("cpu", to_matrices(basis, 12), X, *settings)
+    assert np.abs(there - rank_one.sharpened(basis, X)).max() < 1e-12
+    assert gpu.device_for(0.0) is None

@@ -29,13 +29,14 @@ def command(
     accuracy: Accuracy = None,
     width: Annotated[int | None, typer.Option(min=1, help="How many neurons a transformer has.")] = None,
     biases: Annotated[bool, typer.Option("--biases", help="The box has a key bias and a bias.")] = False,
+    outputs: Annotated[int, typer.Option(min=1, help="How many numbers an answer holds.")] = 1,
     price: Price = None,
     as_json: Json = False,
 ) -> None:
     """Say how many queries a recovery will ask at most."""
     from .._plan import Sizes, planned
 
-    box = Sizes(dim, rank, heads, width, answers, accuracy, biases)
+    box = Sizes(dim, rank, heads, width, answers, accuracy, biases, outputs)
     queries, parameters = planned(box, family)
     limit = parameters if answers == "value" else (parameters - 1) * box.score_bits
     kinds = plans_of_kinds(box) if family == "auto" else {}

@@ -7,6 +7,7 @@ a sphere `creases`, of kinks along great circles (`arcs`).
 """
 
 from .check import NOISIEST
+from .gpu import device_for
 from .learn import recover_network
 from .rays import Bent, find_bent
 from .refine import inputs_for

@@ -23,10 +23,8 @@ from .signs import Sided, with_linear_neurons, with_signs
 FEWEST_CIRCLES, MOST_CIRCLES = 3, 12
 ENOUGH_KINKS = 3  # of each neuron
 SAME_NEURON = 1e-4  # between directions of output weights
-BESIDE, STEP = (
-    1e-4,
-    1 / 30,
-)  # radians from a kink along the circle, or a third of the way to the next; of that, sidewards
+BESIDE = 1e-4  # radians from a kink along the circle, or a third of the way to the next
+STEP = 1 / 30  # of that, sidewards
 FITS = 1e-4  # of a neuron's weights times the radius: kinks as far off its hyperplane are still on it
 SLACK = 1e-6  # of a weight, before they are refined
 TRIES = 4
@@ -63,11 +61,11 @@ def find_groups(domain: Sphere, noise: float, rng: np.random.Generator) -> tuple
     )
 
 
-def read_normals(domain: Sphere, kinks: Kinks, which: list[int]) -> Float[np.ndarray, "n d"]:
+def read_normals(domain: Sphere, kinks: Kinks, which: list[int], nearest: float = BESIDE) -> Float[np.ndarray, "n d"]:
     """The weights along the sphere of each neuron at one of its kinks, for output weights of length 1."""
     n, R = len(which), domain.radius
     p, along, jumps = kinks.points[which], kinks.along[which], kinks.jumps[which]
-    beside = np.minimum(BESIDE, kinks.gaps[which] / 3)[:, None, None] * R
+    beside = np.minimum(nearest, kinks.gaps[which] / 3)[:, None, None] * R
     sideways = np.stack([np.linalg.svd(np.stack([x, t]))[2][2:] for x, t in zip(p, along, strict=True)])
     slopes = []
     for side in (1, -1):

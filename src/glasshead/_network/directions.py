@@ -56,7 +56,7 @@ def with_lengths(curvature: Curvature, g: Float[np.ndarray, "m D"]) -> tuple[Cur
     """Second derivatives of `y` over its length, without their part along the answer, from those of `m = y / |y|`:
     what is no combination of neurons is the product of the slopes of both, which gives the slopes of the length."""
     D, (P, k), centre = curvature.D, curvature.centre.shape, curvature.centre
-    H = curvature.H - np.einsum("pk,plij,pl->pkij", centre, curvature.H, centre)
+    H = curvature.H - np.einsum("pk,pij->pkij", centre, np.einsum("plij,pl->pij", curvature.H, centre))
     known = np.linalg.qr(np.concatenate([to_vectors(g), identity_row(D)]).T)[0]
 
     def off_neurons(S: np.ndarray) -> np.ndarray:
@@ -152,7 +152,8 @@ def read_mixed(
     if turns is None:
         return mixed, np.zeros((P * n * k, 0))
     mixed = mixed + np.einsum("pnd,pd,prk->pnrk", v, turns, slopes)
-    mixed = mixed - np.einsum("pnrk,pk,pl->pnrl", mixed, curvature.centre, curvature.centre)
+    along_centre = np.einsum("pnrk,pk->pnr", mixed, curvature.centre)
+    mixed = mixed - along_centre[..., None] * curvature.centre[:, None, None]
     along = np.einsum("pnd,pkd->pnk", v, curvature.slopes)
     return mixed, -np.einsum("pnk,px->pnkx", along, np.eye(P)).reshape(P * n * k, P)
 

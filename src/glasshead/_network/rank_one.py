@@ -12,6 +12,7 @@ import numpy as np
 
 from .._linalg import unit
 from .._types import Float
+from .gpu import climbed_there, device_for, sharpened_there
 from .span import Span, to_matrices, to_vectors
 
 STARTS = 3  # for each member that is looked for
@@ -24,6 +25,7 @@ EXACT = 1e-14  # of a unit vector: a step so short was the last
 REGULAR = 1e-12  # added to what is inverted, of order 1: a double member makes it singular
 SAME = 1e-4  # members are one where their cosine is as near to 1: a double one is met within the root of rounding
 MOST_ROUNDS, IDLE_ROUNDS = 60, 4
+MOST_MISSING, FROM_REST = 0.3, 32  # of all members, from where on starts come from what is missing; starts at least
 LOOKED_AT = 24  # starts that tell plain neurons from gated ones
 FLAT = 1e-4  # of `x x^T`: less than that outside the space is flat; at isolated members it is a tenth and more
 AT_ONCE = 2**24  # floats
@@ -37,6 +39,10 @@ def outside(basis: Float[np.ndarray, "n S"], vectors: Float[np.ndarray, "m S"]) 
 
 def climbed(basis: np.ndarray, X: Float[np.ndarray, "n D"], climbs: int = CLIMBS) -> Float[np.ndarray, "n D"]:
     """Where the power method leads from the rows of X."""
+    D = X.shape[1]
+    device = device_for(len(X) * len(basis) * D * D)
+    if device is not None:
+        return climbed_there(device, to_matrices(basis, D), X, climbs, SHIFT, SETTLED)
     X, active = X.copy(), np.arange(len(X))
     for _ in range(climbs):
         x = X[active]
@@ -62,6 +68,9 @@ def sharpened(basis: np.ndarray, X: Float[np.ndarray, "n D"], steps: int = NEWTO
     flat, at_once = to_matrices(basis, D).reshape(-1, D), max(1, AT_ONCE // (len(basis) * D))
     if len(X) == 0:
         return X
+    device = device_for(len(X) * len(basis) * D * D)
+    if device is not None:
+        return sharpened_there(device, flat.reshape(-1, D, D), X, steps, REGULAR, EXACT)
     if len(X) > at_once:
         return np.concatenate([sharpened(basis, X[i : i + at_once], steps) for i in range(0, len(X), at_once)])
     for _ in range(steps):
@@ -100,11 +109,23 @@ def isolated(span: Span, rng: np.random.Generator) -> bool:
     return bool(np.median(second) > FLAT)
 
 
+def starts(span: Span, found: Float[np.ndarray, "n D"], rng: np.random.Generator) -> Float[np.ndarray, "m D"]:
+    """Anywhere; once most members are known, what stands out of random combinations of the rest of the space."""
+    D, missing = span.curvature.D, len(span.basis) - len(found)
+    if missing > MOST_MISSING * span.size:
+        return unit(rng.standard_normal((STARTS * span.size, D)))
+    known = np.linalg.qr(to_vectors(found).T)[0]
+    rest = np.linalg.svd(span.basis - (span.basis @ known) @ known.T, full_matrices=False)[2][:missing]
+    mixed = to_matrices(rng.standard_normal((FROM_REST + STARTS * missing, missing)) @ rest, D)
+    values, vectors = np.linalg.eigh(mixed)
+    return np.take_along_axis(vectors, np.abs(values).argmax(axis=1)[:, None, None], axis=2)[:, :, 0]
+
+
 def rank_ones(span: Span, rng: np.random.Generator) -> Float[np.ndarray, "n D"]:
     """Unit vectors x with `x x^T` in the span, up to sign: as many as there are neurons, or as many as were met."""
-    D, found, idle = span.curvature.D, np.zeros((0, span.curvature.D)), 0
+    found, idle = np.zeros((0, span.curvature.D)), 0
     for _ in range(MOST_ROUNDS):
-        X = climbed(span.basis, unit(rng.standard_normal((STARTS * span.size, D))))
+        X = climbed(span.basis, starts(span, found, rng))
         X = X[outside(span.basis, to_vectors(X)) < NEARLY]
         X = sharpened(span.basis, X[distinct(found, X)])
         X = X[outside(span.basis, to_vectors(X)) < span.tolerance]

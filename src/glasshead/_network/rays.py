@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._errors import NotConverged, TargetMismatch
+from .._errors import TargetMismatch
 from .._linalg import random_rotation, unit
 from .._models import ACTIVATIONS, Activation, TwoLayer
 from .._types import Float
 from .arguments import PLAIN, as_single_tokens
 from .directions import Neurons
-from .domain import Domain, domain_of
+from .domain import Domain, Sphere, domain_of
 from .learn import ATTEMPTS, WORST_FIT, find_neurons
+from .ray_creases import find_creased
 from .ridge import Ridges, descended, fitted, total
 from .span import Span, find_span
 from .step import Steps, find_steps
@@ -53,10 +54,9 @@ def find_bent(
     steps = find_steps(domain, rng)
     steps = replace(steps, error=max(steps.error, slack * steps.typical))
     if not steps.smooth:
-        raise NotConverged(
-            f"second derivatives are known to {steps.error / max(steps.typical, 1e-300):.1e} of their size only",
-            known={"noise": steps.noise},
-        )
+        assert isinstance(domain, Sphere)
+        model, words = find_creased(domain, rng)
+        return Bent([model], [0.0], words)
     span, neurons = find_all(domain, steps, rng)
     fits = sorted(
         ((*ray_network(neurons, span.curvature.centre, ACTIVATIONS[name]), name) for name in PLAIN["plain"]),

@@ -26,6 +26,7 @@ LONGEST_RAY, SHORTEST_RAY = 2.0**40, 2.0**20  # times a normalised token: what i
 SPHERE_POINTS = 4  # for each dimension, of the sphere that answers lie on
 NO_EPS = 1e-11  # of the radius: what varies by less is rounding
 SIZES = 1.0, 0.1, 0.01  # of tokens behind the heads, where offset and eps are fitted
+FITTED_TOKENS = 8  # of each of these sizes: two show as many numbers as are fitted
 OFFSET_ROUNDS = 30
 SEEN = 1e-11  # of the largest singular value
 ACCEPTED_FIT = 1e-7  # of a typical answer
@@ -41,8 +42,8 @@ class NormedBox:
     @property
     def inverse(self) -> Float[np.ndarray, "d d"]:
         """From what stands behind the heads, less its mean and their constant, to tokens."""
-        d = self.oracle.dim
-        return np.linalg.pinv(np.eye(d) - 1 / d + self.total)
+        Z = mean_zero(self.oracle.dim)
+        return Z @ np.linalg.pinv(Z + self.total @ Z)
 
     def read(self, n: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
         """Answers at tokens that are so far along the ray of n that what heads add to them does not matter."""
@@ -113,6 +114,8 @@ def read_neurons_twice(box: NormedBox, n: np.ndarray, Y: np.ndarray, seed: int) 
     if last.spread <= NO_EPS:
         return last, bends(last, box.read)
     bent = bends(last, asked)
+    if bent.networks[0].activation == "relu":  # kinks are where they are
+        return last, bent
     last, asked.next = last_norm(Y, solve_sides(bent.networks[0], last, n, Y).lengths), 0
     return last, bends(last, asked)
 
@@ -128,8 +131,7 @@ def read_offset_fit(box: NormedBox, start: PostNorm, rng: np.random.Generator) -
     """With the constant that heads add and the eps of the first norm, from tokens of ordinary size and shorter ones."""
     d = len(start.gains)
     Z = mean_zero(d)
-    each = 4 + d // 8
-    x = np.concatenate([size * rng.standard_normal((each, d)) @ box.inverse for size in SIZES])
+    x = np.concatenate([size * rng.standard_normal((FITTED_TOKENS, d)) @ box.inverse for size in SIZES])
     Y = np.asarray(single(box.oracle, x))
 
     def with_change(model: PostNorm, change: np.ndarray) -> PostNorm:

@@ -8,17 +8,21 @@ of weights of a published layer fit as well as the thousands of a small one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from ..._linalg import mean_zero
 from ..._models import ACTIVATIONS, Norm, PostNorm, TwoLayer
+from ..._network import device_for
 from ..._types import Float
 
 NAMES = "W1", "b1", "W2", "b2", "gains", "last_gains", "last_shifts", "eps"
 ROUNDS = 12
-SOLVER = {"atol": 1e-10, "btol": 1e-10, "conlim": 1e12, "maxiter": 1500}
+SOLVER = {"atol": 1e-10, "btol": 1e-10, "conlim": 1e12}
+FEWEST_ITERATIONS, MOST_ITERATIONS = 200, 1500  # of it, in one round
+ITERATIONS_WORK = 1e11  # products in one round: wide layers take more rounds of fewer iterations
 PROBES = 24  # random answers carried back, which show how much each weight matters
 ROUNDINGS = 2.0**-50  # of an answer: a box does no better
 SLOW = 0.5  # of the last misfit: what falls by less has arrived
@@ -70,7 +74,7 @@ class Weights:
         return PostNorm(network, norm, self.gains, last, self.last_gains, self.last_shifts, total, offset)
 
 
-def unpacked(weights: Weights, change: np.ndarray) -> dict[str, np.ndarray]:
+def unpacked(weights: Weights, change: Any) -> dict[str, Any]:
     parts, at = {}, 0
     for name in NAMES:
         shape = np.shape(getattr(weights, name))
@@ -82,63 +86,79 @@ def unpacked(weights: Weights, change: np.ndarray) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Tangent:
-    """Answers at inputs n with some weights, and how they change with these."""
+    """Answers at inputs n with some weights, and how they change with these; its arrays may be on a GPU."""
 
     weights: Weights
-    n: Float[np.ndarray, "N d"]
-    Z: Float[np.ndarray, "p d"]
-    hidden: Float[np.ndarray, "N m"]
-    slope: Float[np.ndarray, "N m"]  # of each neuron
-    y: Float[np.ndarray, "N p"]
-    spread: Float[np.ndarray, "N 1"]
+    n: Any  # (N, d)
+    Z: Any  # (p, d)
+    inputs: Any  # (N, p): n in coordinates
+    hidden: Any  # (N, m)
+    slope: Any  # (N, m): of each neuron
+    y: Any  # (N, p)
+    spread: Any  # (N, 1)
+    normal: Any  # (N, d): y, normalised
+    W2: Any
+    last_gains: Any
 
     @classmethod
     def at(cls, weights: Weights, n: Float[np.ndarray, "N d"]) -> Tangent:
         act, Z = ACTIVATIONS[weights.activation], mean_zero(n.shape[1]).T
-        z = n @ Z.T @ weights.W1.T + weights.b1
+        inputs = n @ Z.T
+        z = inputs @ weights.W1.T + weights.b1
         hidden = act.value(z)
         y = (weights.gains * n) @ Z.T + hidden @ weights.W2.T + weights.b2
-        spread = np.sqrt(np.einsum("np,np->n", y, y)[:, None] / n.shape[1] + weights.eps)
-        return cls(weights, n, Z, hidden, act.first(z), y, spread)
-
-    @property
-    def inputs(self) -> Float[np.ndarray, "N p"]:
-        return self.n @ self.Z.T
-
-    @property
-    def normal(self) -> Float[np.ndarray, "N d"]:
-        return (self.y / self.spread) @ self.Z
+        spread = np.sqrt((y * y).sum(axis=1, keepdims=True) / n.shape[1] + weights.eps)
+        normal = (y / spread) @ Z
+        slope = act.first(z)
+        return cls(weights, n, Z, inputs, hidden, slope, y, spread, normal, weights.W2, weights.last_gains)
 
     @property
     def answers(self) -> Float[np.ndarray, "N d"]:
-        return self.weights.last_shifts + self.weights.last_gains * self.normal
+        return self.weights.last_shifts + self.last_gains * self.normal
+
+    def on(self, device: str | None) -> Tangent:
+        """With its arrays on this device, if there is one."""
+        if device is None:
+            return self
+        import torch
+
+        names = (name for name in self.__dataclass_fields__ if name != "weights")
+        return replace(self, **{name: torch.tensor(getattr(self, name), device=device) for name in names})
+
+    def there(self, x: np.ndarray) -> Any:
+        """An array where its own are."""
+        return x if isinstance(self.n, np.ndarray) else self.n.new_tensor(x)
 
     def forward(self, change: np.ndarray) -> np.ndarray:
-        w, c, d = self.weights, unpacked(self.weights, change), self.n.shape[1]
+        c, d = unpacked(self.weights, self.there(change)), self.n.shape[1]
         dy = (c["gains"] * self.n) @ self.Z.T + self.hidden @ c["W2"].T + c["b2"]
-        dy += (self.slope * (self.inputs @ c["W1"].T + c["b1"])) @ w.W2.T
-        along = np.einsum("np,np->n", self.y, dy)[:, None] / d + c["eps"] / 2
+        dy = dy + (self.slope * (self.inputs @ c["W1"].T + c["b1"])) @ self.W2.T
+        along = (self.y * dy).sum(1)[:, None] / d + c["eps"] / 2
         moved = (dy - self.y * along / self.spread**2) / self.spread
-        return (c["last_shifts"] + c["last_gains"] * self.normal + w.last_gains * (moved @ self.Z)).ravel()
+        answers = c["last_shifts"] + c["last_gains"] * self.normal + self.last_gains * (moved @ self.Z)
+        return back_home(answers.reshape(-1))
 
     def back(self, answers: np.ndarray) -> np.ndarray:
-        w, d = self.weights, self.n.shape[1]
-        r = answers.reshape(self.n.shape)
-        inner = (w.last_gains * r) @ self.Z.T / self.spread
-        along = np.einsum("np,np->n", self.y, inner)[:, None] / self.spread**2
+        r, d = self.there(answers.reshape(tuple(self.n.shape))), self.n.shape[1]
+        inner = (self.last_gains * r) @ self.Z.T / self.spread
+        along = (self.y * inner).sum(1)[:, None] / self.spread**2
         dy = inner - self.y * along / d
-        dz = (dy @ w.W2) * self.slope
+        dz = (dy @ self.W2) * self.slope
         parts = {
             "W1": dz.T @ self.inputs,
-            "b1": dz.sum(axis=0),
+            "b1": dz.sum(0),
             "W2": dy.T @ self.hidden,
-            "b2": dy.sum(axis=0),
-            "gains": ((dy @ self.Z) * self.n).sum(axis=0),
-            "last_gains": (r * self.normal).sum(axis=0),
-            "last_shifts": r.sum(axis=0),
-            "eps": np.array(-along.sum() / 2),
+            "b2": dy.sum(0),
+            "gains": ((dy @ self.Z) * self.n).sum(0),
+            "last_gains": (r * self.normal).sum(0),
+            "last_shifts": r.sum(0),
+            "eps": -along.sum().reshape(1) / 2,
         }
-        return np.concatenate([parts[name].ravel() for name in NAMES])
+        return np.concatenate([back_home(parts[name].reshape(-1)) for name in NAMES])
+
+
+def back_home(x: Any) -> np.ndarray:
+    return x if isinstance(x, np.ndarray) else x.cpu().numpy()
 
 
 def inputs_needed_for(width: int, dim: int) -> int:
@@ -146,8 +166,11 @@ def inputs_needed_for(width: int, dim: int) -> int:
     return int(EQUATIONS * (2 * width + 4)) + dim // 2
 
 
-def solved_by(now: Tangent, size: np.ndarray, rest: Float[np.ndarray, "N d"]) -> np.ndarray:
+def solved_by(here: Tangent, size: np.ndarray, rest: Float[np.ndarray, "N d"]) -> np.ndarray:
     """The change of weights that explains the rest best; `size` is how much each of them matters."""
+    work = 12.0 * here.hidden.size * here.n.shape[1]
+    now = here.on(device_for(work))
+    most = int(np.clip(ITERATIONS_WORK / work, FEWEST_ITERATIONS, MOST_ITERATIONS))
 
     def forward(x: np.ndarray) -> np.ndarray:
         return now.forward(x / size)
@@ -157,7 +180,7 @@ def solved_by(now: Tangent, size: np.ndarray, rest: Float[np.ndarray, "N d"]) ->
 
     shape = (rest.size, now.weights.numbers)
     operator = LinearOperator(shape, matvec=forward, rmatvec=back, dtype=np.float64)  # type: ignore[call-arg]
-    return lsmr(operator, rest.ravel(), **SOLVER)[0] / size
+    return lsmr(operator, rest.ravel(), maxiter=most, **SOLVER)[0] / size
 
 
 def whole_fit(

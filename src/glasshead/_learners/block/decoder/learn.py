@@ -24,6 +24,7 @@ from .spaces import FEW_DIGITS
 from .turning import OTHER_POSITIONS, turning
 
 OFFSETS = 0.25  # of a head's rank, at least two: places before the last token at which scores are read, if they matter
+MOST_OFFSETS = 4  # more say little more: keys of all heads are asked for at each
 REFUSED_LIMIT = 1e-3  # of what keys move answers by
 MOST_ERROR = 0.05  # of scores
 FRESH_LAST, FRESH_CAUTION = 3, 3.0  # last tokens read in the end
@@ -78,7 +79,8 @@ def learn_through(view: LongToken, positions: bool, outputs: int, rng: np.random
     maps = read_maps(view, heads, angle, rng)
     oracle.expect(plan_block(Sizes(oracle.dim, heads=len(heads.ranks))).queries - oracle.queries)
     oracle.stage = "reading W"
-    scores = read_all_keys(view, heads, max(2, int(OFFSETS * min(heads.ranks))) * positions, rng)
+    offsets = min(MOST_OFFSETS, max(2, int(OFFSETS * min(heads.ranks))))
+    scores = read_all_keys(view, heads, offsets * positions, rng)
     found = explained(scores)
     model = decoder_of(view, maps, found)
     oracle.stage = "checking head by head"
