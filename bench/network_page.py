@@ -137,7 +137,8 @@ make state dicts for a whole `GPT2Block` or `LlamaDecoderLayer` of Hugging Face.
   outputs): four neurons for each dimension need d = 9, or 13 on a sphere. More than 8 for each dimension are looked for
   only if `widest` says so.
 - A ReLU neuron that is on in a small cap of a sphere only is found if one of 2,000 random inputs lies in the cap.
-- Neurons with parallel weights are one direction, and the fit refuses it.
+- Neurons of a smooth activation with parallel weights are one direction, and the fit refuses it, unless they are one
+  neuron or its mirror image.
 - Answers of float32 give weights of nearly that precision. Noise above {noisiest} of an answer is refused, as are
   boxes that answer the same input in two ways.
 - Nothing proves that a network has no further neuron where no input looked: `bound` is None, `checked` says how many

@@ -298,6 +298,19 @@ def test_an_answer_off_by_a_tenth_of_the_largest_says_too_little(off, level, ok)
         refusals.refuse_far(learned(), HELD, further)
 
 
+def test_of_an_average_of_passes_answers_of_one_size_have_to_do():
+    class Averaged(LearnedHead):
+        averaged = True
+
+    groups = [answered([0.3]), answered([0.05], "suited"), answered([0.2], "larger")]
+    average = Averaged(**vars(replace(learned(), confidence=0.95)))
+    refusals.refuse_far(average, HELD, groups)
+    with pytest.raises(gh.AccuracyUnreachable, match="an answer is off by 20% of the largest"):
+        refusals.refuse_far(average, HELD, [groups[0], groups[2]])
+    with pytest.raises(gh.AccuracyUnreachable, match="an answer is off by 30% of the largest"):
+        refusals.refuse_far(replace(learned(), confidence=0.95), HELD, groups)
+
+
 @pytest.mark.parametrize(("residual", "ok"), [(0.049, True), (0.051, False)])
 def test_without_bounds_a_residual_of_a_twentieth_says_too_little(residual, ok):
     check = replace(HELD, residual=residual)

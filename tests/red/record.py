@@ -4,7 +4,7 @@
 
 A run is what `python -m tests.red --out COMMIT.NAME.json` wrote; its seed is read from `COMMIT.NAME.log`, if that has
 what the run printed. Runs of one commit are added up; those of different commits are not: what an earlier tree did
-wrong may be repaired since.
+wrong may be repaired since. Commits that the record has already, and the runs do not, stay in it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def main() -> None:
     commits: dict[str, list[Path]] = {}
     for file in sorted(files, key=lambda file: file.stat().st_mtime):
         commits.setdefault(file.name.split(".")[0], []).append(file)
-    runs = [added(commit, parts) for commit, parts in commits.items()]
+    before = json.loads(target.read_text())["runs"] if target.exists() else []
+    runs = [run for run in before if run["commit"] not in commits]
+    runs += [added(commit, parts) for commit, parts in commits.items()]
     target.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
 
 

@@ -102,7 +102,8 @@ def check_law_of_odds(
         return check_odds_behind(oracle, learned, rng) if doubtful else None
     if not learned.one_head:
         return None
-    measured = doubtful and oracle.exact
+    by_format = oracle.box.narrow and oracle.box.exact  # what a format promises is not known to be true
+    measured = doubtful and (oracle.exact or by_format)
     fewest = PROMISED_PROBES if doubtful else PROBES
     probes = MORE_PROBES if measured or in_doubt(oracle, learned, groups) else fewest
     return check_odds(oracle, learned, rng, probes, measured=measured)

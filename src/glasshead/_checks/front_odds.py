@@ -69,11 +69,8 @@ def check_pair(oracle: Oracle, learned: LearnedFront, pair: np.ndarray, most: fl
     slope = float(np.linalg.norm(way))
     if not slope > np.linalg.norm(bend) / CURVED:
         return None
-    curve = float(bend @ way) / slope**2
     share = float(np.clip((got[0] - middle) @ way / slope**2, -1.0, 1.0))
-    share -= curve * share**2
-    near = says(share, few)
-    share = float(np.clip(share + (got[0] - near) @ way / slope**2 / (1 + 2 * curve * share), -1.0, 1.0))
+    share = float(np.clip(share + (got[0] - says(share, few)) @ way / slope**2, -1.0, 1.0))
     near, want, aside = says(share, few), says(share, many), says(share - np.copysign(STEP, share), many)
     steep = float(np.abs(aside - want).max()) / STEP / slope * np.sqrt(len(want))
     made = np.stack([got[1], want, got[0], near])

@@ -30,6 +30,8 @@ PAIRS = 4  # of opposite tokens, whose answers add up to twice the bias of the u
 PROBABILITIES = 1e-6  # what they add up to, but for that, is 1
 USUAL_EPS = 1e-5  # of a norm, to begin with, where that in front has none
 OFFSET_RAYS, OFFSET_ROUNDS = 4, 6
+KINKED_ROUNDS, REWEIGHTED = 12, 15
+LEAST_MISFIT = 1e-9  # of a ray: less is none
 OFFSET_STEP = 1e-4  # of numeric derivatives
 SETTLED = 1e-7  # of a normalised token: the rest is left to the fit of all weights
 SEEN = 1e-9  # of the largest singular value
@@ -75,23 +77,37 @@ class Logits(Stream):
         return np.einsum("t,tbd->bd", weights, whole) + found[:, :1] * along
 
     def read_offset(self, rng: np.random.Generator) -> Float[np.ndarray, " d"]:
-        """The constant that heads add, with which two sets of lengths say the same of the network."""
-        n, basis = self.sphere(OFFSET_RAYS, rng), self.basis
-        offset = np.zeros(self.oracle.dim)
+        """The constant that heads add, with which two sets of lengths say the same of the network. Where it does not
+        settle, kinks of a ReLU network lie between some rays: then others are asked in each round, and those that
+        do not fit count less."""
+        n, offset = self.sphere(OFFSET_RAYS, rng), np.zeros(self.oracle.dim)
+        for _ in range(OFFSET_ROUNDS):
+            change = self.read_change(n, offset)
+            offset = offset + change
+            if np.linalg.norm(change) <= SETTLED:
+                return offset
+        for _ in range(KINKED_ROUNDS):
+            change = self.read_change(self.sphere(2 * OFFSET_RAYS, rng), offset, REWEIGHTED)
+            offset = offset + change
+            if np.linalg.norm(change) <= SETTLED:
+                break
+        return offset
+
+    def read_change(self, n: np.ndarray, offset: np.ndarray, reweighted: int = 0) -> Float[np.ndarray, " d"]:
+        """By how much an offset is wrong, to first order: least squares, or nearly a sum of lengths if `reweighted`."""
 
         def apart(offset: np.ndarray) -> np.ndarray:
             near, far = (self.read_along(n, offset, lengths) for lengths in (NEARER, LENGTHS))
-            return (near - far).ravel()
+            return near - far
 
-        left, step = apart(offset), np.inf
-        for _ in range(OFFSET_ROUNDS):
-            J = np.stack([(apart(offset + OFFSET_STEP * e) - left) / OFFSET_STEP for e in basis], axis=1)
-            change = -np.linalg.lstsq(J, left, rcond=SEEN)[0] @ basis
-            offset, step = offset + change, float(norms(change[None])[0])
-            left = apart(offset)
-            if step <= SETTLED:
-                break
-        return offset
+        left, basis, weights = apart(offset), self.basis, np.ones(len(n))
+        J = np.stack([(apart(offset + OFFSET_STEP * e) - left) / OFFSET_STEP for e in basis], axis=2)
+        found = np.zeros(len(basis))
+        for _ in range(1 + reweighted):
+            rows, wanted = weights[:, None, None] * J, weights[:, None] * left
+            found = -np.linalg.lstsq(rows.reshape(-1, len(basis)), wanted.ravel(), rcond=SEEN)[0]
+            weights = 1 / np.sqrt(np.maximum(norms(left + J @ found), LEAST_MISFIT))
+        return found @ basis
 
 
 def find_logits(oracle: Oracle, block: Block, rng: np.random.Generator) -> Logits:
