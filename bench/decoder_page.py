@@ -92,8 +92,7 @@ With rotary positions, frequencies are in radians per place:
 Blocks of SmolLM2-135M, a published LLaMA of 576 dimensions with 9 heads on 3, in float64
 ([examples/smollm2.py](../examples/smollm2.py); `bench/results/smollm2.json`). Its gains are uneven and its heads look
 alike from most tokens, so that differences have to be finer, and last tokens at which a head sees nothing but that
-token are replaced by others. `places` is how many places before the last token keys were read at; where W is empty the
-run had not come to its end.
+token are replaced by others. `places` is how many places before the last token keys were read at; fewer take less time.
 
 {published}
 
@@ -130,7 +129,7 @@ def page() -> str:
         (
             str(row["block"]),
             str(row["heads"]),
-            *(f"{row[key]:.0e}" if row[key] is not None else "" for key in ("v", "W", "far", "frequencies")),
+            *(f"{row[key]:.0e}" for key in ("v", "W", "far", "frequencies")),
             f"{row['queries']:,}",
             str(row["places"]),
         )
