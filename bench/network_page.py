@@ -108,7 +108,8 @@ neurons that no circle has met. It takes more than one output, to tell neurons a
 
 `gh.recover(box, family="block", network=True)`, `glasshead recover --network`, goes on after the heads where norms
 stand in front of these and of the network (GPT-2, LLaMA, torch's `norm_first=True`, and blocks with both side by
-side), or behind them (BERT, torch's default). Then `found.model.network` is a `gh.TwoLayer` for normalised tokens, gains and shifts of the norm folded in,
+side), or behind them (BERT, torch's default). Then
+`found.model.network` is a `gh.TwoLayer` for normalised tokens, gains and shifts of the norm folded in,
 `found.model` is saved whole and answers by itself. A run with a journal that was begun without `network=True` goes on
 with it, and asks nothing twice.
 
@@ -149,8 +150,8 @@ dimension 384, {weights:,} weights, from its answers alone (`python -m bench.min
 {minilm}
 
 The Hugging Face layer made of what was found answers for every token of {sentences} English sentences within
-{export} (the largest answer is {largest:.1f}). The layer's own time is {box_seconds:.0f} s of {seconds:.0f} s; the search
-for neurons and the fit run on the GPU where torch sees one, in numpy otherwise.
+{export} (the largest answer is {largest:.1f}). The layer's own time is {box_seconds:.0f} s of {seconds:.0f} s; the
+search for neurons and the fit run on the GPU where torch sees one, in numpy otherwise.
 
 ## Limits
 
