@@ -108,7 +108,8 @@ neurons that no circle has met. It takes more than one output, to tell neurons a
 
 `gh.recover(box, family="block", network=True)`, `glasshead recover --network`, goes on after the heads where norms
 stand in front of these and of the network (GPT-2, LLaMA, torch's `norm_first=True`, and blocks with both side by
-side). Then `found.model.network` is a `gh.TwoLayer` for normalised tokens, gains and shifts of the norm folded in,
+side), or behind them (BERT, torch's default). Then
+`found.model.network` is a `gh.TwoLayer` for normalised tokens, gains and shifts of the norm folded in,
 `found.model` is saved whole and answers by itself. A run with a journal that was begun without `network=True` goes on
 with it, and asks nothing twice.
 
@@ -116,7 +117,19 @@ One token x alone is `a = x + n(x) P + c` behind the heads. P, the sum of all va
 is a token for every a, and what the box answers less a is the network, read behind its norm: a function on a sphere.
 Of the constant c the norm sees one thing: along a ray of a, which it forgets, the network must not change. Where it
 does, c is wrong by as much, and the network's slopes say in which direction. Tokens are long, so that eps does not
-matter; it is fitted at last, with c, on short ones. Blocks with norms behind are refused with the heads as `best`.
+matter; it is fitted at last, with c, on short ones.
+
+**Norms behind heads and network** (BERT, torch's default) show less: the first hands on `n = norm(a)`, and the second
+answers with `y = gains n + network(n)` up to its length, its mean, and its own gains and shifts. These come first:
+answers lie in a plane, whose normal gives the gains up to one factor, and on a sphere in it, whose centre gives the
+shifts. What is left is `m = y / |y|`. In outputs orthogonal to m and to its slopes along V, second derivatives of m are
+those of y over `|y|`, so they span what the neurons span. Once the directions are known, all outputs together give the
+slopes of `|y|`, and one length for each point is fitted along with scales and biases. ReLU kinks are those of y; the
+lengths are then the one null vector of what is no combination of the neurons. Gains of the first norm and the side of
+each neuron follow from a linear system, since what is linear in y must be a diagonal matrix and `act(-z) = act(z) - z`.
+In the end all weights are fitted to answers at once. What no answer tells apart: one factor of all that is in front of
+the last norm (gains have the mean 1), shifts of the first norm (part of the biases), means of the rows of W1 and of the
+columns of W2. A norm's eps shifts answers off their sphere by as much as it matters, and is found with the rest.
 
 **Language models of one block**, with a last norm and an unembedding E behind it, answer with logits or
 log-probabilities. E is known before the heads are, so answers show the ray of `a + y`, where y is the network's part,
@@ -128,14 +141,24 @@ with logits by itself.
 
 {blocks}
 
-`found.model.to_layer("torch")` is an `nn.TransformerEncoderLayer` that answers like the block; `"gpt2"` and `"llama"`
-make state dicts for a whole `GPT2Block` or `LlamaDecoderLayer` of Hugging Face.
+`found.model.to_layer("torch")` is an `nn.TransformerEncoderLayer` that answers like the block; `"bert"`, `"gpt2"` and
+`"llama"` make state dicts for a whole `BertLayer`, `GPT2Block` or `LlamaDecoderLayer` of Hugging Face.
+
+**A published layer, every weight.** Layer {layer} of MiniLM, 12 heads of 32 and a network of {neurons:,} neurons in
+dimension 384, {weights:,} weights, from its answers alone (`python -m bench.minilm_network`, on one {device}):
+
+{minilm}
+
+The Hugging Face layer made of what was found answers for every token of {sentences} English sentences within
+{export} (the largest answer is {largest:.1f}). The layer's own time is {box_seconds:.0f} s of {seconds:.0f} s; the
+search for neurons and the fit run on the GPU where torch sees one, in numpy otherwise.
 
 ## Limits
 
 - `D (D - 1) / 2` neurons at most, half as many with a gate, where D is d, or d - 2 on a sphere (less for few
   outputs): four neurons for each dimension need d = 9, or 13 on a sphere. More than 8 for each dimension are looked for
   only if `widest` says so.
+- Behind norms also `D <= d - 4`, since outputs in which lengths show are left out; no gates there, and no RMSNorm.
 - A ReLU neuron that is on in a small cap of a sphere only is found if one of 2,000 random inputs lies in the cap.
 - Neurons of a smooth activation with parallel weights are one direction, and the fit refuses it, unless they are one
   neuron or its mirror image.
@@ -170,6 +193,14 @@ def blocks(rows: list[Row], limits: Row) -> str:
     return markdown(head, map(line, rows))
 
 
+def published(found: Row) -> str:
+    head = ("queries", "neurons found", "worst row of W1", "worst column of W2", "gains and shifts", "worst W")
+    norms = max(found[name] for name in ("gains", "last_gains", "last_shifts"))
+    numbers = (f"{found[name]:.0e}" for name in ("W1", "W2"))
+    matched = f"{found['matched']:,} of {found['neurons']:,}"
+    return markdown(head, [(f"{found['queries']:,}", matched, *numbers, f"{norms:.0e}", f"{found['heads']:.0e}")])
+
+
 def kinds(wrong: dict[str, list[Row]]) -> str:
     counted = Counter(run["error"] for runs in wrong.values() for run in runs if run["error"])
     names = ", ".join(f"{name} ({len(runs)})" for name, runs in wrong.items())
@@ -178,7 +209,7 @@ def kinds(wrong: dict[str, list[Row]]) -> str:
 
 
 def page() -> str:
-    found, whole = load("network"), load("whole_blocks")
+    found, whole, layer = load("network"), load("whole_blocks"), load("minilm_network")
     runs = [run for runs in found["wrong"].values() for run in runs]
     return wrapped(
         TEXT.format(
@@ -191,5 +222,10 @@ def page() -> str:
             filling=FILLING,
             noisiest=power(NOISIEST),
             blocks=blocks(whole["rows"], whole["limits"]),
+            minilm=published(layer),
+            sentences=layer["export"]["sentences"],
+            export=f"{layer['export']['error']:.0e}",
+            largest=layer["export"]["largest"],
+            **{name: layer[name] for name in ("layer", "neurons", "weights", "device", "box_seconds", "seconds")},
         )
     )

@@ -1,4 +1,4 @@
-"""Whole blocks with norms in front, and language models of one: heads and network, every weight, from answers alone."""
+"""Whole blocks with norms in front or behind, and language models of one: every weight, from answers alone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ GPT = {"norm": "layer", "network": "gelu", "eps": 1e-5}
 LLAMA = {"theta": llama_frequencies(8), "biases": False}
 LOGITS = {"final": 96}
 TORCH = {"torch": "relu"}  # nn.TransformerEncoderLayer(norm_first=True) as it is initialised
+BEHIND = {"norm_first": False}  # as it is by default: norms behind heads and network
 # Name, d, heads, width, seeds, and what else the box is.
 ROWS: tuple[tuple[str, int, int, int, int, dict[str, Any]], ...] = (
     ("GPT-2 type, GELU", 64, 4, 256, 5, GPT),
     ("LLaMA type, rotary, SwiGLU", 64, 4, 170, 5, LLAMA),
     ("torch layer, ReLU", 32, 4, 64, 5, TORCH),
     ("torch layer, ReLU", 64, 4, 256, 2, TORCH),
+    ("torch layer, norms behind, GELU", 32, 4, 64, 5, {"torch": "gelu"} | BEHIND),
+    ("torch layer, norms behind, ReLU", 32, 4, 64, 5, TORCH | BEHIND),
     ("language model, LayerNorm, GELU", 48, 3, 128, 3, GPT | LOGITS),
     ("language model, RMSNorm, rotary, SwiGLU", 48, 3, 128, 3, LLAMA | LOGITS),
 )
@@ -33,7 +36,8 @@ ROWS: tuple[tuple[str, int, int, int, int, dict[str, Any]], ...] = (
 def made(d: int, heads: int, width: int, seed: int, options: dict[str, Any]) -> Decoder | TorchBlock:
     """A block with a network of that width."""
     if "torch" in options:
-        return TorchBlock(d, heads, width, seed, activation=options["torch"])
+        first = options.get("norm_first", True)
+        return TorchBlock(d, heads, width, seed, activation=options["torch"], norm_first=first)
     box, rng = Decoder(d, heads, seed=seed, **options), np.random.default_rng([d, width, seed])
     A, B = rng.standard_normal((2, d, width)) / np.sqrt(d)
     a, C = 0.2 * box.biases * rng.standard_normal(width), rng.standard_normal((width, d)) / np.sqrt(width)
@@ -46,7 +50,8 @@ def network_of(box: Decoder | TorchBlock) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(box, TorchBlock):
         layer, seen = box.layer, np.eye(box.d) - 1 / box.d
         W1, b1, W2 = (x.detach().numpy() for x in (layer.linear1.weight, layer.linear1.bias, layer.linear2.weight))
-        return scaled(np.c_[W1 @ seen, b1], W2.T)
+        relu, W2 = layer.activation_relu_or_gelu == 1, W2 if box.norm_first else seen @ W2  # a norm forgets means
+        return scaled(np.c_[W1 @ seen, b1], W2.T) if relu else (W1 @ seen, W2.T)
     at, gain = box.weights, box.weights["gain"][1][:, None]
     W1 = (box.seen() @ (gain * at["A"])).T
     C = at["C"] @ box.seen() if box.final else at["C"]  # a last LayerNorm forgets means

@@ -217,9 +217,9 @@ NEIGHBOURS = (Window, SoftCapped, Sink, Sigmoid, QKNorm, TwoLayers, Experts, Key
 
 
 class TorchBlock:
-    """`nn.TransformerEncoderLayer(norm_first=True)` as it is initialised."""
+    """`nn.TransformerEncoderLayer` as it is initialised."""
 
-    def __init__(self, d, heads, width, seed, activation="relu", dtype="float64"):
+    def __init__(self, d, heads, width, seed, activation="relu", dtype="float64", norm_first=True):
         import torch
 
         import glasshead as gh
@@ -227,9 +227,9 @@ class TorchBlock:
         torch.manual_seed(seed)
         kind = getattr(torch, dtype)
         layer = torch.nn.TransformerEncoderLayer(
-            d, heads, width, dropout=0.0, activation=activation, batch_first=True, norm_first=True
+            d, heads, width, dropout=0.0, activation=activation, batch_first=True, norm_first=norm_first
         )
-        self.d, self.heads, self.dtype = d, heads, dtype
+        self.d, self.heads, self.dtype, self.norm_first = d, heads, dtype, norm_first
         self.inside = gh.MultiHead.from_torch(layer.self_attn.double()).heads
         self.layer = layer.to(kind).eval()
 
@@ -247,7 +247,7 @@ class TorchBlock:
         return np.asarray(self.inside[h].v) - np.mean(self.inside[h].v, axis=0)
 
     def scoring(self, h, t=0):
-        seen = np.eye(self.d) - 1 / self.d
+        seen = np.eye(self.d) - (1 / self.d if self.norm_first else 0.0)
         return seen @ self.inside[h].W @ seen, seen @ self.inside[h].key_bias
 
     def W(self, h, t=0):

@@ -89,7 +89,8 @@ def test_llama_layer(biases):
     ("block", "kind", "words"),
     [
         (gh.Block.random(12, heads=3), "torch", "expected a block whose network is known"),
-        (whole_block("layer"), "bert", "expected one of 'torch', 'gpt2', 'llama'"),
+        (whole_block("layer"), "t5", "expected one of 'torch', 'bert', 'gpt2', 'llama'"),
+        (whole_block("layer"), "bert", "norms in front"),
         (whole_block("layer"), "llama", "norms of kind 'layer'"),
         (whole_block("rms"), "gpt2", "norms of kind 'rms'"),
         (whole_block("rms"), "llama", "no gate"),

@@ -3,7 +3,8 @@
 In reading order: `learn` (the entry), `domain` (where it may be asked), `step` (the first look), `span` (second
 derivatives and the count of neurons), `rank_one` and `rank_two` (their directions), `directions` (the rest of them),
 `ridge` (scales, biases, which activation), `signs`, `refine`, `check`, `result`; `piecewise` is the way for ReLU, on
-a sphere `creases`, of kinks along great circles (`arcs`).
+a sphere `creases`, of kinks along great circles (`arcs`). `rays` and `ray_creases` are for answers that are known up
+to their lengths, behind a normalisation; `gpu` does the search of `rank_one` where torch sees a GPU.
 """
 
 from .check import NOISIEST

@@ -89,7 +89,8 @@ def recover(
     `norm` says it: a `gh.Norm`, or None for no normalisation. Of the residual connection of a "block" it is assumed
     that it adds the last token as it is, unless `residual_map=None`: value maps are then known up to one invertible
     map. With `network=True` the network inside a block is recovered after its heads, where norms stand in front of
-    both: `found.model.network` is a `gh.TwoLayer`, and the block, or a language model of one block, answers by itself.
+    both or behind both: `found.model.network` is a `gh.TwoLayer`, and the block, or a language model of one block,
+    answers by itself.
 
     From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to a positive factor, v with norm 1,
     and "auto" means "attention". It takes as many queries per free parameter as `accuracy` asks for bits, or 40.

@@ -20,7 +20,7 @@ from ..._types import Float
 
 NAMES = "W1", "b1", "W2", "b2", "gains", "last_gains", "last_shifts", "eps"
 ROUNDS = 12
-SOLVER = {"atol": 1e-10, "btol": 1e-10, "conlim": 1e12}
+SOLVED, WORST_CONDITION = 1e-10, 1e12  # of a round, as LSMR understands them
 FEWEST_ITERATIONS, MOST_ITERATIONS = 200, 1500  # of it, in one round
 ITERATIONS_WORK = 1e11  # products in one round: wide layers take more rounds of fewer iterations
 PROBES = 24  # random answers carried back, which show how much each weight matters
@@ -180,7 +180,7 @@ def solved_by(here: Tangent, size: np.ndarray, rest: Float[np.ndarray, "N d"]) -
 
     shape = (rest.size, now.weights.numbers)
     operator = LinearOperator(shape, matvec=forward, rmatvec=back, dtype=np.float64)  # type: ignore[call-arg]
-    return lsmr(operator, rest.ravel(), maxiter=most, **SOLVER)[0] / size
+    return lsmr(operator, rest.ravel(), 0.0, SOLVED, SOLVED, WORST_CONDITION, most)[0] / size
 
 
 def whole_fit(
