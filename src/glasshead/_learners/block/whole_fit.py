@@ -28,6 +28,7 @@ ROUNDINGS = 2.0**-50  # of an answer: a box does no better
 SLOW = 0.5  # of the last misfit: what falls by less has arrived
 SHORTER = 0.25  # of a step that led astray
 EQUATIONS = 2.0  # for each weight
+NO_GAINS = 1e-6  # of typical output weights: no residual connection goes around the network
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,9 @@ class Weights:
         return replace(self, **new)
 
     def scaled(self) -> Weights:
-        """With gains of mean 1: nobody sees the size of y."""
-        size = float(self.gains.mean())
+        """With gains of mean 1, or output weights of that size where there are no gains: nobody sees the size of y."""
+        size, typical = float(self.gains.mean()), float(np.sqrt(np.mean(self.W2**2)))
+        size = size if abs(size) > NO_GAINS * typical else typical
         turned = np.sign(size)
         return replace(
             self,
