@@ -173,6 +173,7 @@ def run(path: Path, out: Path | None) -> None:
         "layer": number,
         "weights": int(sum(x.size for x in at.values())),
         "queries": found.queries,
+        "limit": found.limit,
         "residual": found.residual,
         "seconds": seconds,
         "box_seconds": layer.seconds,

@@ -111,6 +111,9 @@ def several_heads(found: dict[str, Any]) -> Iterator[Row]:
     row = next(row for row in found["decoder"]["rows"] if row["box"].startswith("LLaMA type (128"))
     what = "a LLaMA-type block, 8 heads with rotary positions, d = 128, 128 numbers per answer"
     yield what, row["limit"], row["queries"], row["W"]
+    row = found["minilm_network"]
+    what = f"all {row['weights']:,} weights of a layer of MiniLM: heads, norms, network, 384 numbers per answer"
+    yield what, row["limit"], row["queries"], max(row[name] for name in ("heads", "W1", "W2"))
 
 
 def machine(found: dict[str, Any]) -> str:

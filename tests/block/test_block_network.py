@@ -134,3 +134,15 @@ def test_another_network_between_norms_is_refused_with_its_heads():
     with pytest.raises(gh.TargetMismatch) as refused:
         gh.recover(gh.ValueOracle(last_answers(layer), dim=12), family="block", network=True)
     assert refused.value.best.heads == 2
+
+
+def test_in_float32_the_heads_are_all_that_is_offered():
+    layer = encoder(16, 2, 24, "gelu", 0).float()
+
+    def ask(X: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return layer(torch.tensor(X, dtype=torch.float32))[:, -1].numpy()
+
+    with pytest.raises(gh.AccuracyUnreachable, match="ask it in float64") as refused:
+        gh.recover(gh.ValueOracle(ask, dim=16), family="block", network=True)
+    assert refused.value.best.heads == 2

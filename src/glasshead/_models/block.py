@@ -84,14 +84,14 @@ class Block(WholeLayer):
             raise ValueError(f"expected residual_map to be one of {RESIDUAL_MAPS}, got {residual_map!r}")
         if behind is not None and not callable(behind):
             raise TypeError(f"expected behind to be a callable that asks the box, got {type(behind).__name__}")
-        self.residual_map, self.norms, self.behind, self.asked = residual_map, tuple(norms), behind, 0
+        self.residual_map, self.norms, self.parallel = residual_map, tuple(norms), parallel
+        self.behind, self.asked = behind, 0
         count = len(self._sum.heads)
         if rotary is not None and len(rotary.heads) != count:
             raise ValueError(f"expected rotary positions of {count} heads, got {len(rotary.heads)}")
         self.rotary, self.slopes = rotary, None if slopes is None else as_real(slopes, "slopes")
-        shape = (count,) if self.slopes is None else self.slopes.shape
-        check_shape(shape == (count,), f"slopes of shape ({count},)", shape)
-        self.parallel = parallel
+        if self.slopes is not None:
+            check_shape(self.slopes.shape == (count,), f"slopes of shape ({count},)", self.slopes.shape)
         self.unembedding = None if unembedding is None else as_real(unembedding, "unembedding")
         self.free: np.ndarray = np.zeros((0, d)) if free is None else as_real(free, "free")
         check_shape(self.free.ndim == 2 and self.free.shape[1] == d, f"free directions (f, {d})", self.free.shape)
@@ -124,7 +124,7 @@ class Block(WholeLayer):
 
     @property
     def network(self) -> TwoLayer | None:
-        """The network behind the heads, reading normalised tokens, where it is known: such a block asks no box."""
+        """The network behind the heads, for normalised tokens, where it is known: such a block asks no box."""
         return self.behind.network if isinstance(self.behind, Inside | PostNorm) else None
 
     @property
@@ -158,16 +158,13 @@ class Block(WholeLayer):
         """The token that is answered like the sequence X `(N, d)`, or one for each of a batch `(B, N, d)`; NaN where
         it was not found, which a norm before the heads may bring about. In a parallel block it is the last token."""
         batch, single = self.heads[0].batched(X)
-        last, total = batch[:, -1], self._sum.v.sum(axis=0)
-        if self.parallel:
-            return last[0] if single else last
-        if self.front is not None:
-            found = token_before(self.front, total, last + self.attended(self.seen(batch)))
-            return found[0] if single else found
-        moved = self.attended(batch) - last @ total
-        if self.residual_map == RESIDUAL_MAPS[0]:
-            moved = np.linalg.solve((np.eye(self.dim) + total).T, moved.T).T
-        return (last + moved)[0] if single else last + moved
+        found, total = batch[:, -1], self._sum.v.sum(axis=0)
+        if self.front is not None and not self.parallel:
+            found = token_before(self.front, total, found + self.attended(self.seen(batch)))
+        elif not self.parallel:
+            moved, identity = self.attended(batch) - found @ total, self.residual_map == RESIDUAL_MAPS[0]
+            found = found + (np.linalg.solve((np.eye(self.dim) + total).T, moved.T).T if identity else moved)
+        return found[0] if single else found
 
     def __call__(self, X: ArrayLike) -> np.ndarray:
         if self.behind is None:
@@ -179,16 +176,14 @@ class Block(WholeLayer):
         if isinstance(self.behind, Inside | PostNorm):
             whole = self.behind.answers(batch[:, -1], self.attended(self.seen(batch)))
             return whole[0] if one else whole
-        tokens = self.single_token(batch)
         self.asked += len(batch)
-        answers: np.ndarray = np.asarray(self.behind(tokens[:, None]))
+        answers: np.ndarray = np.asarray(self.behind(self.single_token(batch)[:, None]))
         answers = answers + self.moved(batch) if self.parallel else answers
         return answers[0] if one else answers
 
     def moved(self, X: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b k"]:
         """What the tokens before the last one add to the residual connection, in units of answers."""
-        tokens = self.seen(X)
-        added = self.attended(tokens) - self.attended(tokens[:, -1:])
+        added = self.attended(self.seen(X)) - self.attended(self.seen(X[:, -1:]))
         return added if self.unembedding is None else added @ self.unembedding
 
     def with_scores(self, *scoring: Scoring) -> Block:
@@ -230,14 +225,13 @@ class Block(WholeLayer):
     @classmethod
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Block:
         heads = {name: tensor for name, tensor in tensors.items() if name.startswith("heads.")}
-        dim = tensors["free"].shape[-1]
         index = as_real(tensors["residual_map"], "residual_map")
         check_shape(index.shape == () and index in range(len(RESIDUAL_MAPS)), "one of the residual maps", index.shape)
         norms = [(name.split("."), float(eps)) for name, eps in sorted(tensors.items()) if name.startswith("norms.")]
         turning = part(tensors, "rotary")
         behind = [kind.from_tensors(named) for name, kind in BEHIND.items() if (named := part(tensors, name))]
         return cls(
-            MultiHead.from_tensors(heads | {"bias": np.zeros(dim)}).heads,
+            MultiHead.from_tensors(heads | {"bias": np.zeros(tensors["free"].shape[-1])}).heads,
             residual_map=RESIDUAL_MAPS[int(index)],
             norms=[Norm(kind, eps or None, place) for (_, _, kind, place), eps in norms],
             rotary=Rotary.from_tensors(turning) if turning else None,

@@ -136,7 +136,7 @@ def recover_inside(box: Oracle, found: Recovery, wanted: Wanted) -> Recovery:
     except BudgetExceeded as error:
         error.known["heads"] = found
         raise
-    except (NotConverged, TargetMismatch) as error:
+    except (NotConverged, TargetMismatch, AccuracyUnreachable) as error:
         error.best = found
         raise
     known = whole.network.parameters + (0 if whole.unembedding is None else whole.unembedding.size)

@@ -15,10 +15,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._errors import Evidence, NotConverged, TargetMismatch
+from ..._errors import AccuracyUnreachable, Evidence, NotConverged, TargetMismatch
 from ..._models import Block, Inside, Norm, TwoLayer, Unembedding
 from ..._network import RecoveredNetwork, inputs_for, recover_network
-from ..._oracles import Oracle, single
+from ..._oracles import DOUBLE, Oracle, single
 from ..._types import Float
 from .logits import Logits, find_logits
 from .polish import polished
@@ -187,6 +187,12 @@ def with_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tupl
     """The block with its network, which needs no box any more; a sentence about it, and its largest error on fresh
     sequences."""
     whole = copy(block)
+    if oracle.roundoff > DOUBLE:
+        raise AccuracyUnreachable(
+            "the network of a block is read from small differences of answers, and those of this box have "
+            f"{-np.log10(oracle.roundoff):.0f} digits: ask it in float64, where it can be (`module.double()`); without "
+            "network=True its heads are recovered"
+        )
     if reads_behind(block):
         whole.behind, words = read_post_norm(oracle, block, rng)
         residual = check_inside(oracle, whole, rng)
