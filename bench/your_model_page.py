@@ -172,6 +172,7 @@ LAWS = {
     errors.WEIGHT_RANGE: ("weights that are no softmax, or several heads", '`family="multi-head"`'),
     errors.MIXED_KEYS: ("scores that are not linear in keys, or several heads", '`family="multi-head"`; no QK-norm'),
     errors.COPIED_KEY: ("a second head, however faint, or no softmax", '`family="multi-head"`'),
+    errors.BALANCED_KEYS: ("the same, behind yes and no", "all numbers of an answer instead of its sign"),
     errors.SHORTER_KEY: ("scores that are clipped or capped", "shorter tokens, `max_norm=`"),
     errors.HALF_PROBE: ("scores that are clipped, or too coarse arithmetic", "`max_norm=`; float64"),
     errors.SAME_OUTPUT: ("the network sees more than the head's output", '`family="block"`, from all outputs'),
