@@ -212,7 +212,7 @@ def test_themes_and_print(pages, browse):
     assert (button.text_content(), background(page)) == ("Theme: dark", dark)
     page.emulate_media(media="print")
     assert background(page) == "rgb(255, 255, 255)"
-    assert page.evaluate(picture) != drawn  # on paper, in the colours of the light page
+    page.wait_for_function(f"drawn => {picture} !== drawn", arg=drawn)  # on paper, in the colours of the light page
     assert not button.is_visible()
     assert page.locator("h1").is_visible()
     assert page.pdf()[:4] == b"%PDF"
