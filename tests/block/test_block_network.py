@@ -128,11 +128,32 @@ def test_relu_between_two_norms_comes_out():
     assert np.abs(found.model(X) - last_answers(layer)(X)).max() < 1e-9
 
 
-def test_another_network_between_norms_is_refused_with_its_heads():
+MIXED = torch.randn(16, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / 4
+gelu_of = torch.nn.functional.gelu
+HIDDEN = {
+    "tanh": torch.tanh,
+    "leaky": lambda z: torch.nn.functional.leaky_relu(z, 0.1),
+    "two layers": lambda z: gelu_of(gelu_of(z) @ MIXED),
+    "two activations": lambda z: torch.cat([gelu_of(z[:, :8]), torch.nn.functional.silu(z[:, 8:])], dim=1),
+}
+
+
+@pytest.mark.parametrize("kind", [*HIDDEN, "another residual map", "RMSNorm", "no last norm"])
+def test_neighbours_are_refused_with_their_heads(kind):
     layer = encoder(12, 2, 16, "gelu", 0)
-    layer.activation, layer.activation_relu_or_gelu = torch.tanh, 0
-    with pytest.raises(gh.TargetMismatch) as refused:
-        gh.recover(gh.ValueOracle(last_answers(layer), dim=12), family="block", network=True)
+
+    def ask(X: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            tokens = torch.tensor(X)
+            u = layer.norm1((tokens + layer.self_attn(tokens, tokens, tokens, need_weights=False)[0])[:, -1])
+            y = layer.linear2(HIDDEN.get(kind, gelu_of)(layer.linear1(u)))
+            y = y + (u @ MIXED[:12, :12] if kind == "another residual map" else u)
+            if kind == "RMSNorm":
+                return (y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-5) * layer.norm2.weight).numpy()
+            return (y if kind == "no last norm" else layer.norm2(y)).numpy()
+
+    with pytest.raises((gh.TargetMismatch, gh.NotConverged)) as refused:
+        gh.recover(gh.ValueOracle(ask, dim=12), family="block", network=True)
     assert refused.value.best.heads == 2
 
 
