@@ -13,6 +13,7 @@ import numpy as np
 
 from .._types import Float
 from .norm import Norm
+from .post_norm import part
 from .two_layer import TwoLayer
 from .unembedding import Unembedding
 
@@ -53,10 +54,7 @@ class Inside:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Inside:
-        network, last = (
-            {name.removeprefix(part): x for name, x in tensors.items() if name.startswith(part)}
-            for part in ("network.", "last.")
-        )
+        network, last = part(tensors, "network"), part(tensors, "last")
         norm, front = (
             next(
                 Norm(kind, float(tensors[name]) or None)

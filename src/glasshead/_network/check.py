@@ -17,9 +17,7 @@ from .._types import Float
 from .domain import Domain, Sphere
 from .result import CheckedInputs
 
-NOISES = (
-    30.0  # times the noise, relative to what was asked before: beyond `domain.accepted`, an answer may be as far off
-)
+NOISES = 30.0  # times the noise: beyond `domain.accepted` an answer may be as far off
 NOISIEST = 3e-6  # of a typical answer: noise beyond that hides too much
 FRESH, USERS, OTHER = 32, 16, 6
 LENGTHS = 0.01, 0.1, 10.0, 100.0  # times that at which neurons bend

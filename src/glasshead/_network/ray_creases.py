@@ -20,6 +20,7 @@ from .._types import Float
 from .arcs import Kinks, find_kinks
 from .creases import read_normals
 from .domain import Sphere
+from .rank_one import distinct
 
 SMOOTH_PIECE = 1e-9  # of an answer: how far pieces may be from waves, which they are only nearly
 NEAR, PLACES_NEAR = (
@@ -31,7 +32,6 @@ BESIDE_RAY = 1e-6  # radians from a kink, where slopes sidewards are read
 COMMON = 1e-3  # sine of the angle between two planes: less, and they have a line in common
 ON_IT = 2e-4  # of the radius: how far from a known hyperplane, with its errors, a kink on it may be
 NOTHING = 1e-3  # of typical output weights: a hyperplane on which two kinks lay by chance has none
-SAME_PLANE = 1e-2  # between two hyperplanes, w and b over the radius together: they are one
 MEET = 1e-5  # of a jump: how far apart two pieces may be where they meet: more, and there is another kink
 CIRCLES_FEWEST, CIRCLES_MOST = 3, 16
 INPUTS_PER_FEATURE = 1.6
@@ -127,11 +127,8 @@ def shared_hyperplanes(planes: Float[np.ndarray, "n d 2"], points: Float[np.ndar
 
 def distinct_rows(rows: Float[np.ndarray, "m e"], radius: float) -> Float[np.ndarray, "n e"]:
     """Every hyperplane once."""
-    scaled, kept = unit(rows * np.append(np.ones(rows.shape[1] - 1), 1 / radius)), list[int]()
-    for i, row in enumerate(scaled):
-        if not kept or np.abs(scaled[kept] @ row).max() < 1 - SAME_PLANE**2 / 2:
-            kept.append(i)
-    return rows[kept]
+    scaled = unit(rows * np.append(np.ones(rows.shape[1] - 1), 1 / radius))
+    return rows[distinct(scaled[:0], scaled)]
 
 
 def read_output_weights(domain: Sphere, rows: Float[np.ndarray, "m e"], rng: np.random.Generator) -> np.ndarray:

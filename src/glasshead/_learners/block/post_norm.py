@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class NormedBox:
     oracle: Oracle
     total: Float[np.ndarray, "d d"]
 
-    @property
+    @cached_property
     def inverse(self) -> Float[np.ndarray, "d d"]:
         """From what stands behind the heads, less its mean and their constant, to tokens."""
         Z = mean_zero(self.oracle.dim)
@@ -51,7 +52,10 @@ class NormedBox:
         most = self.oracle.reach / float(np.linalg.norm(x, axis=1).max(initial=1e-300))
         ray = min(LONGEST_RAY, most / 2)
         if ray < SHORTEST_RAY:
-            raise NotConverged("the network is read with tokens a million times as long as ordinary ones, but max_norm")
+            raise NotConverged(
+                "the network behind norms is read with tokens a million times as long as ordinary ones, which max_norm "
+                "does not allow: without network=True the heads are recovered"
+            )
         return np.asarray(single(self.oracle, ray * x))
 
 
