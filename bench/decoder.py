@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from tests.decoder.boxes import NEIGHBOURS, Decoder, TorchBlock, llama_frequencies
+from tests.decoder.boxes import NEIGHBOURS, Decoder, Places, TorchBlock, llama_frequencies
 
 import glasshead as gh
 
@@ -23,6 +23,10 @@ MOST_OFF, MOST_FAR_OFF = 1e-9, 1e-7  # of frequencies, absolute, and of W so far
 
 def block(d: int, heads: int, **options: Any) -> Made:
     return lambda seed: Decoder(d, heads, seed=seed, **options)
+
+
+def placed(d: int, heads: int, **options: Any) -> Made:
+    return lambda seed: Places(d, heads, seed=seed, **options)
 
 
 def torch_block(activation: str, dtype: str = "float64") -> Made:
@@ -40,6 +44,7 @@ ROWS: tuple[tuple[str, Made, int, float, float, int], ...] = (
     ("torch norm_first (64, 4, 256), relu", torch_block("relu"), MANY, 1e-8, 1e-7, 0),
     ("torch norm_first (64, 4, 256), gelu", torch_block("gelu"), MANY, 1e-8, 1e-7, 0),
     ("the same in float32", torch_block("gelu", "float32"), MANY, 2e-2, 2e-2, 2),
+    ("torch norm_first, relu, float32", torch_block("relu", "float32"), MANY, 2e-2, 2e-2, 2),
     ("64: 4 heads on 2", block(64, 4, sharing=2), MANY, 1e-6, 1e-6, 1),
     ("96: 6 heads on 2", block(96, 6, sharing=3), MANY, 1e-6, 1e-6, 1),
     ("64: 4 heads on 1", block(64, 4, sharing=4), MANY, 1e-6, 1e-6, 1),
@@ -51,6 +56,10 @@ ROWS: tuple[tuple[str, Made, int, float, float, int], ...] = (
     ("logits, 64: 4 heads on 2, rotary", block(64, 4, sharing=2, final=128, **ROTARY), MANY, 1e-6, 1e-6, 1),
     ("logits behind LayerNorm (48, 3)", block(48, 3, final=96, **GPT), SEEDS, 1e-6, 1e-6, 0),
     ("slopes of scores (64, 4)", block(64, 4, slopes=2.0 ** -np.arange(1, 5)), SEEDS, 1e-8, 1e-7, 0),
+    ("GPT-2 type (64, 4), position vectors", placed(64, 4, **GPT), SEEDS, 1e-8, 1e-7, 0),
+    ("logits (48, 3), position vectors", placed(48, 3, final=96, **GPT), SEEDS, 1e-6, 1e-6, 0),
+    ("32: 4 heads of rank 16, rotary", block(32, 4, rank=16, **ROTARY), SEEDS, 1e-5, 1e-6, 1),
+    ("32: 4 heads of rank 16 on 2, rotary", block(32, 4, rank=16, sharing=2, **ROTARY), SEEDS, 1e-5, 1e-6, 1),
     ("network beside the heads (64, 4)", block(64, 4, parallel=True), SEEDS, 1e-8, 1e-7, 0),
 )
 
@@ -87,7 +96,13 @@ def attempt(box: Any) -> dict[str, Any]:
         return {"why": type(refusal).__name__}
     if found.family != "block" or found.heads != box.heads:
         return {"why": f"{found.heads} heads, {found.family}"}
-    return errors(found.model, box) | {"why": "", "queries": found.queries, "limit": found.limit}
+    model, off = found.model, 0.0
+    if isinstance(model, gh.Placed):
+        seen = np.eye(box.d) - model.model.free.T @ model.model.free
+        mine, true = (table - table[0] for table in (model.positions, box.table[: len(model.positions)]))
+        off = relative(mine @ seen, true @ seen)
+        model = model.model
+    return errors(model, box) | {"why": "", "queries": found.queries, "limit": found.limit, "positions": off}
 
 
 def run(progress: Progress) -> dict[str, Any]:
@@ -100,7 +115,7 @@ def run(progress: Progress) -> dict[str, Any]:
             done += 1
             progress(done, total, name)
         good = [run for run in runs if not run["why"]]
-        keys = ("W", "v", "frequencies", "far", "E", "queries", "limit")
+        keys = ("W", "v", "frequencies", "far", "E", "queries", "limit", "positions")
         row = {key: max((run[key] for run in good), default=0) for key in keys}
         right = sum(run["W"] <= most_W and run["v"] <= most_v for run in good)
         refused = sorted({run["why"] for run in runs} - {""})

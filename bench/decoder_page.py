@@ -73,10 +73,32 @@ So every such block is heads alone, on a sphere, with d outputs (`_oracles/long_
    distance. What is left of the log-odds says what biases of keys add. Both layouts in use, neighbouring coordinates
    and first half with second half, come out the same, since no query tells them apart.
 
+Heads may be wider than the model together, as in Qwen3 and Gemma, where positions tell them apart (`decoder/wide.py`).
+Then no output is one head's alone. But with all tokens equal to q, the slope along the token t places before the last
+is `sum_h a_ht P_h`, without strays: slopes at eight places span the value maps, their rank counts heads, and value maps
+are the members of lowest rank. One answer is then a linear system for the weights of all heads together.
+
 The only length on a sphere is the angle between keys and last token: where weights are too uneven to be read it is
 made smaller. Fresh tokens, read head by head, say how far off every head is, and the judge (docs/trust.md) holds
 predictions against ordinary sequences of 2 to 64 tokens: `found.model(X)` asks the box one single token x with
 `x + n(x) sum_h P_h = q + sum_hi a_hi n_i P_h`, which is answered alike.
+
+## Position vectors in front
+
+GPT-2 adds a vector for each place to its tokens before the first block: the box answers `g(X + P[:n])`. To copies of
+one token g answers as to that token alone, so `f([z, z - c_1, z - c_2, ..]) = f([z])`, where `c_t = p_t - p_0`. At a
+long z the difference of the two is the error of the last c, but for a small share, since the residual connection adds
+the last token as it is: three or four rounds make all 64 of them exact (`_oracles/places.py`). The vector of the
+first place is where rays begin along which a key, behind a norm, is answered alike. The box without its positions is
+then recovered as any other, and `found.model` is a `gh.Placed`: `found.model.positions`, and the block as
+`found.model.model`. Rotary positions beside such vectors are found as well. The vectors below came out to {places} of
+themselves.
+
+Without a norm, in front of one head alone, vectors are read one place after the other, which takes more queries than
+the head: they are looked for where `gh.recover(.., places=64)` says so, and the first is taken to be 0, since a
+vector that is added everywhere is a key bias and a bias (`_oracles/plain_places.py`). Each is read at the last place
+of a sequence in which long tokens without a value, which the head overlooks, fill all places between it and one key.
+`places` may also be larger, for longer tables.
 
 ## Measured
 
@@ -100,10 +122,15 @@ Boxes beside the family, which must be refused:
 
 {neighbours}
 
-In float32 answers are known to some 1e-5: steep scores, rotary positions and ReLU networks are too much for that, and
-refused with the digits that are missing. Refused are also a norm between heads and residual connection, heads that are
-wider than the model together, a network without a norm in front of it, and positions of another kind than rotary ones
-or slopes of scores.
+In float32 answers are known to some 1e-5: steep scores and rotary positions are too much for that, and refused with the
+digits that are missing. Neurons of a ReLU network turn on and off between the lengths of a last token, which so few
+digits do not forgive: there the single tokens that are answered alike are compared instead of answers, since what
+stands behind the heads is the same for both; that takes some six times as many queries.
+
+Refused are also a norm between heads and residual connection, heads that
+are wider than the model together where no positions tell them apart, or behind logits, a network without a norm in
+front of it, and positions of another kind than rotary ones, slopes of scores or vectors that are added in front: the
+refusal says so, and `error.known["orders"]` are two sequences of the same tokens that show it.
 """
 
 
@@ -139,6 +166,7 @@ def page() -> str:
     return wrapped(
         TEXT.format(
             published=markdown(columns, published),
+            places=f"{max(row['positions'] for row in result['rows']):.0e}",
             rows=markdown(("box", "recovered", "W", "value maps", "unembedding", "queries, at most", "limit"), rows),
             turning=markdown(("box", "frequencies", "W(h, 8)"), turning),
             neighbours=markdown(("box", "boxes", "accepted"), beside),

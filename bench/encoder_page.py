@@ -65,13 +65,18 @@ depends on which they are.
    answered alike. They are fewer than the directions that answers see, so what they do not see plays no role. Scores
    are compared with those of the same tokens at q: what errors of the value maps do to them is nearly the same there.
 
-Fresh tokens at fresh last tokens, read head by head, say how far off every head is, and the judge (docs/trust.md) holds
-predictions against ordinary sequences of 2 to 64 tokens.
+Fresh tokens D at fresh last tokens, m apart, read head by head, say how far off every head is: scores are off by
+`D E m`, E the error of W. Both are random, so E shows whatever it is: of the square of any direction n rows of a random
+rotation hold a share that is distributed as `Beta(n / 2, (d - n) / 2)`, and an E of rank one is the most likely to be
+missed. What that share exceeds but for 1% makes `found.bound`, on the error of every head's W, and `found.confidence`
+is 0.99; `accuracy=` is compared with it. A promise, `rtol=` or `tolerance=`, is read as the digits that answers have.
+The judge (docs/trust.md) holds predictions against ordinary sequences of 2 to 64 tokens.
 
 ## Measured
 
 `family="auto"`, told nothing but the dimension; errors are relative, of the worst head and the worst box. `limit` is
-the free parameters of all heads over the numbers per answer.
+the free parameters of all heads over the numbers per answer, and `of the bound` the largest error of a W over its
+bound: 1 would break it.
 
 {rows}
 
@@ -83,8 +88,9 @@ Kinks of ReLU networks do no harm: differences notice them, and tokens are found
 
 In float32 differences of answers have few digits. Keys in second differences are longer there, so that their fourth
 and sixth powers have to cancel; fewer copies of the last token dilute the others; and tokens are longer, since scores
-grow with the square of that. Kinks are too much for so few digits: most blocks with a ReLU network are refused in
-float32, with the digits that are missing.
+grow with the square of that. Where kinks lie nearby these longer keys would cross many of them: there second
+differences are taken of the tokens that are answered alike, not of answers, since heads know nothing of kinks; the sum
+B is read from pairs before heads are counted; and the rank drop has to be clear only once pairs have made B exact.
 """
 
 
@@ -96,6 +102,7 @@ def page() -> str:
             f"{row['right']} of {row['boxes']}",
             f"{row['W']:.0e}",
             f"{row['v']:.0e}",
+            f"{row['used']:.2f}",
             f"{row['queries']:,}",
             str(row["limit"]),
         )
@@ -104,7 +111,7 @@ def page() -> str:
     beside = [(row["box"], str(row["boxes"]), str(row["accepted"])) for row in result["neighbours"]]
     return wrapped(
         TEXT.format(
-            rows=markdown(("box", "recovered", "W", "value maps", "queries, at most", "limit"), rows),
+            rows=markdown(("box", "recovered", "W", "value maps", "of the bound", "queries, at most", "limit"), rows),
             neighbours=markdown(("box", "boxes", "accepted"), beside),
         )
     )

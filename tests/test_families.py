@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._families import ANSWERS, FAMILIES, KINDS, NAMES, resolve
+from glasshead._families import ANSWERS, FAMILIES, FAMILY_NAMES, KINDS, resolve
 from glasshead._plan import Sizes, planned
 
 DECLARED = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
@@ -41,5 +41,5 @@ def test_what_it_cannot_be_learned_from_is_refused_alike(family):
 
 
 def test_auto_can_be_planned():
-    assert NAMES[0] == "auto"
+    assert FAMILY_NAMES[0] == "auto"
     assert gh.plan(8, family="auto") >= gh.plan(8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -23,6 +24,31 @@ EXTENSIONS = re.split(r"^## ", PAGES.get("docs/how-to-extend.md", ""), flags=re.
 def test_few_rooms_at_the_top():
     entries = {path.name for path in SOURCE.iterdir()} - {"__pycache__", "py.typed"}
     assert len({name for name in entries if not name.startswith("__")}) <= 34
+
+
+def test_hardly_a_name_is_defined_twice():
+    """But for what siblings must have, `command` and `EXAMPLES` of the command line."""
+    homes: dict[str, set[Path]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for statement in ast.parse(path.read_text()).body:
+            for name in defined(statement):
+                homes.setdefault(name, set()).add(path)
+    twice = sorted(name for name, paths in homes.items() if len(paths) > 1)
+    assert len(twice) <= 30, twice
+
+
+def defined(statement: ast.stmt) -> list[str]:
+    """The names that a statement at the top of a module gives to something."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return [statement.name]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    targets = [statement.target] if isinstance(statement, ast.AnnAssign) else targets
+    return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+
+
+def test_files_are_ideas_of_at_most_250_lines():
+    lines = {path: len(path.read_text().splitlines()) for path in SOURCE.rglob("*.py")}
+    assert {str(path.relative_to(SOURCE)): count for path, count in lines.items() if count > 250} == {}
 
 
 def test_every_package_is_closed():

@@ -196,6 +196,17 @@ def test_narrow_answers(name, one, many):
     assert error(better, target) <= min(many, error(single, target) / 2.5)
 
 
+@pytest.mark.parametrize(("name", "rtol", "most"), [("half", 2.0**-10, 1e-2), ("bfloat16", 2.0**-8, 5e-2)])
+def test_a_promise_that_covers_the_rounding_is_no_worse_than_none(name, rtol, most):
+    for seed in range(3):
+        target = gh.Attention.random(6, seed=seed)
+        found = gh.recover(gh.ValueOracle(getattr(gh.defences, name)(target), rtol=rtol), seed=seed)
+        off = float(np.linalg.norm(found.model.W - target.W))
+        assert off <= min(found.bound, most * target.W_norm)
+        assert found.bound < target.W_norm
+        assert found.confidence == 1.0
+
+
 @pytest.mark.parametrize("name", ["half", "bfloat16"])
 def test_intervals_of_narrow_answers_are_calibrated(name):
     held = []
@@ -222,7 +233,7 @@ def test_boxes_that_compute_in_half_precision_keep_to_their_bounds(dim):
 
 def test_too_few_digits_for_the_accuracy():
     oracle = gh.ValueOracle(gh.defences.bfloat16(head(8)))
-    with pytest.raises(gh.AccuracyUnreachable, match=r"only prove .*; a format with more digits is needed"):
+    with pytest.raises(gh.AccuracyUnreachable, match=r"only show .*; a format with more digits is needed"):
         recover(oracle, accuracy=1e-6)
     assert oracle.queries < 1000
 

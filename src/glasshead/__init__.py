@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # what type checkers and readers see; at run time each name i
     from ._models import FrontHead as FrontHead
     from ._models import MultiHead as MultiHead
     from ._models import Norm as Norm
+    from ._models import Placed as Placed
     from ._models import Rotary as Rotary
     from ._models import Transformer as Transformer
     from ._models import TwoLayer as TwoLayer
@@ -98,6 +99,7 @@ _HOMES = {
         "FrontHead",
         "MultiHead",
         "Norm",
+        "Placed",
         "Rotary",
         "Transformer",
         "TwoLayer",

@@ -100,6 +100,12 @@ class TargetMismatch(GlassheadError):
         self.known: dict[str, Any] = {}
 
 
+def law_of(error: GlassheadError) -> str:
+    """The law that the box broke, where an error says so, and else nothing."""
+    evidence = error.evidence if isinstance(error, TargetMismatch) else None
+    return "" if evidence is None else evidence.law
+
+
 class WrongOutputs(TargetMismatch, ValueError):
     """Answers of several numbers where the family that was asked for takes one: a wrong argument, as the box shows."""
 

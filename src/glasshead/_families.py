@@ -129,7 +129,7 @@ FAMILIES = {
         ),
     )
 }
-NAMES = ("auto", *FAMILIES)  # what a user may ask for
+FAMILY_NAMES = ("auto", *FAMILIES)  # what a user may ask for
 
 
 def resolve(name: str) -> Any:
@@ -140,8 +140,8 @@ def resolve(name: str) -> Any:
 
 def named(name: str) -> Family | None:
     """The family of that name, None for "auto"."""
-    if name not in NAMES:
-        raise ValueError(f"expected family to be one of {NAMES}, got {name!r}")
+    if name not in FAMILY_NAMES:
+        raise ValueError(f"expected family to be one of {FAMILY_NAMES}, got {name!r}")
     return FAMILIES.get(name)
 
 

@@ -22,6 +22,11 @@ def norms(x: np.ndarray) -> np.ndarray:
     return np.linalg.norm(x, axis=-1)
 
 
+def rms(x: np.ndarray) -> float:
+    """The root of the mean square of all numbers."""
+    return float(np.sqrt(np.mean(np.square(x))))
+
+
 def unit(x: np.ndarray) -> np.ndarray:
     """Every vector along the last axis at length 1, or 0 where it is 0."""
     norm = np.linalg.norm(x, axis=-1, keepdims=True)

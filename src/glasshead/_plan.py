@@ -19,7 +19,7 @@ from ._validate import check_rank, positive, whole
 USUAL = 76  # queries beyond one per parameter that a recovery usually takes, without a key bias
 BITS = 40  # of every score, where answers are signs and no accuracy is asked for
 FEWEST, MOST = 8, 60  # that an accuracy may ask for: past the last one rounding is all there is
-SLACK = {"full": 2.0, "low rank": 32.0}  # a scheme's bound over d times the error of one score
+SCHEME_SLACK = {"full": 2.0, "low rank": 32.0}  # a scheme's bound over d times the error of one score
 
 
 def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = False, bias: bool = False) -> int:
@@ -32,7 +32,7 @@ def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -
     """To how many bits each score must be known, of a range `[-reach, reach]`, for `||W_hat - W||_F <= accuracy`."""
     if accuracy is None:
         return BITS
-    slack = SLACK["full" if rank == dim else "low rank"]
+    slack = SCHEME_SLACK["full" if rank == dim else "low rank"]
     return min(max(math.ceil(math.log2(slack * reach * dim / accuracy)), FEWEST), MOST)
 
 
@@ -71,17 +71,6 @@ def estimate(
 USUAL_SEVERAL = 60  # queries per head beyond one per parameter: jumps, pilots, the search for the rank; rarely fewer
 
 
-def still_needed(known: dict[str, Any], dim: int, columns: int = 0) -> int:
-    """A lower estimate of all queries together: heads that were not counted yet may be only one, and those not looked
-    at yet have the lowest rank of those that were, or 1. So many `columns` are known of the head being read."""
-    ranks = [int(np.linalg.matrix_rank(W, tol=1e-9 * np.linalg.norm(W))) for W in known.get("W", {}).values()]
-    begun = [columns - 1] * (columns > 1)  # one of them may be the key bias
-    unseen = min(ranks or begun, default=1)
-    ranks += begun
-    ranks += [unseen] * (known.get("heads", 1) - len(ranks))
-    return dim + 2 * dim * ("mean" in known) + sum(information_limit(dim, rank) + USUAL_SEVERAL for rank in ranks)
-
-
 def heads_left(dim: int, heads: int, rank: int | None = None) -> int:
     """About how many queries are to come where W of so many heads is yet to be read, for progress bars."""
     return heads * (information_limit(dim, rank, key_bias=True) + USUAL_SEVERAL) + OVERHEAD
@@ -105,10 +94,10 @@ def check_budget(budget: int, dim: int, rank: int | None, accuracy: float | None
 OVERHEAD = 104  # pilots, law checks, repeats, re-asked scores, the held-out check and the judge together
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
 TELLING = 96  # for each head, beside 2.5 for each dimension: finding and isolating it
-NETWORK = 192  # what a small network takes beyond its parameters: looking for biases, noise, checks
+NETWORK_OVERHEAD = 192  # what a small network takes beyond its parameters: looking for biases, noise, checks
 EACH = {"value": 10, "sign": 160}  # queries for a score that is read through an unknown network
 REFUSED = 1.2  # times the plan of the dearest family: what all attempts together may cost where none succeeds
-PLACES = 400  # looking for tokens where that network shows the scores, for a normalisation, and the check
+PLACE_QUERIES = 400  # looking for tokens where that network shows the scores, for a normalisation, and the check
 
 
 def plan(
@@ -231,12 +220,12 @@ def plan_transformer(box: Sizes) -> Planned:
         raise ValueError("expected width=, the number of neurons of the network behind the head")
     network = (whole(box.width, "width", least=1) + 1) * (box.dim + box.biases)
     head = information_limit(box.dim, box.rank, key_bias=box.biases)
-    return Planned(math.ceil(1.6 * network) + head + NETWORK + OVERHEAD + DISCOVERY, head - box.dim + network)
+    return Planned(math.ceil(1.6 * network) + head + NETWORK_OVERHEAD + OVERHEAD + DISCOVERY, head - box.dim + network)
 
 
 # Queries of a block, at most: for each dimension of differences, row, sequence of scores, and dimension of pairs.
 JACOBIANS, ROW, SCORED, PAIRED = 40, 60, 18, 24
-LENGTHS, TOLD = 4, 90  # of last tokens behind a norm, and sequences for each dimension that tell heads apart
+READ_LENGTHS, TOLD = 4, 90  # of last tokens behind a norm, and sequences for each dimension that tell heads apart
 
 
 def plan_block(box: Sizes) -> Planned:
@@ -249,11 +238,11 @@ def plan_block(box: Sizes) -> Planned:
     columns = SCORED * ((r + 4) * -(-d // each) + d * -(-3 * (r + 1) // (2 * each)))
     parameters = H * (2 * (2 * r * d - r * r) + (d if box.biases else 0))
     encoder = JACOBIANS * d + PAIRED * d + rows + columns
-    decoder = LENGTHS * (TOLD * d + math.ceil(1.4 * (d + 1) * (r + 6)) + d * (r + 4))
+    decoder = READ_LENGTHS * (TOLD * d + math.ceil(1.4 * (d + 1) * (r + 6)) + d * (r + 4))
     return Planned(max(encoder, decoder) + OVERHEAD + 64, parameters)
 
 
 def plan_any_network(box: Sizes) -> Planned:
     """So many queries for each score of W that is read through the network."""
     scores = information_limit(box.dim, box.rank, key_bias=box.biases) - box.dim
-    return Planned(EACH[box.answers] * (scores + 2 * box.dim) + PLACES, scores)
+    return Planned(EACH[box.answers] * (scores + 2 * box.dim) + PLACE_QUERIES, scores)

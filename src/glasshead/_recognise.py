@@ -22,6 +22,7 @@ from ._errors import (
     AccuracyUnreachable,
     GlassheadError,
     NotIdentifiable,
+    law_of,
 )
 from ._oracles import DOUBLE, Opening, Oracle, law_token
 
@@ -75,7 +76,8 @@ def find_families(oracle: Oracle, opening: Opening, seed: int, any_number: bool)
         shown = opening.outputs > 1 and oracle.exact and not oracle.narrow and bool(np.any(there != zero))
         return Guess(("multi-head",)) if shown and any_number else ONE_HEAD
     again = np.asarray(oracle(opening.token[None, None])[0])
-    fresh = float(np.abs(again - there).max()) > STRAIGHT * oracle.roundoff * size
+    promised = 2 * (oracle.tolerance + oracle.rtol * size)
+    fresh = float(np.abs(again - there).max()) > STRAIGHT * oracle.roundoff * size + promised
     return ONE_HEAD if fresh else find_network(oracle, np.random.default_rng(seed))
 
 
@@ -92,7 +94,7 @@ def find_network(oracle: Oracle, rng: np.random.Generator) -> Guess:
         return ONE_HEAD
     if middle.shape[1] == 1 and np.median(bent) <= allowed:
         return Guess(("transformer", "any-network"), "one-row answers are not affine but linear nearby")
-    families = "any-network", *BLOCK.families
+    families = "any-network", *RESIDUAL_HEADS.families
     if not enough_outputs(oracle, middle.shape[1]):
         families = families[:1]
     elif oracle.dim > CHEAPER_ALONE:
@@ -102,13 +104,13 @@ def find_network(oracle: Oracle, rng: np.random.Generator) -> Guess:
 
 def enough_outputs(oracle: Oracle, outputs: int) -> bool:
     """Whether answers may show the heads of a block apart: that takes many numbers, with many digits."""
-    return outputs > max(1, SHOWN_OUTPUTS * oracle.dim) and oracle.exact and not oracle.narrow
+    return outputs > max(1, SHOWN_OUTPUTS * oracle.dim) and not oracle.narrow
 
 
-def find_block(oracle: Oracle, rng: np.random.Generator) -> Guess:
+def find_residual(oracle: Oracle, rng: np.random.Generator) -> Guess:
     """Heads beside a residual connection, where answers have as many numbers as that takes."""
     outputs = np.size(np.asarray(oracle(law_token(oracle, rng)[None, None]))[0])
-    return BLOCK if enough_outputs(oracle, outputs) else NO_GUESS
+    return RESIDUAL_HEADS if enough_outputs(oracle, outputs) else NO_GUESS
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,7 @@ class Failure:
     @property
     def law(self) -> str:
         """The law that the box broke, if that was it."""
-        evidence = getattr(self.error, "evidence", None)
-        return "" if evidence is None else evidence.law
+        return law_of(self.error)
 
     @property
     def silent(self) -> bool:
@@ -216,7 +217,7 @@ def find_elsewhere(oracle: Oracle, rng: np.random.Generator) -> Guess:
 
 LAST_RESORT = Guess(("any-network",), "no sum of heads explains it")
 SEVERAL = Guess(("multi-head",), "one head does not explain it")
-BLOCK = Guess(("block",), "heads alone do not explain it")
+RESIDUAL_HEADS = Guess(("block",), "heads alone do not explain it")
 
 RULES = (
     Rule("attention", lambda failure: failure.silent or failure.law == STRAIGHT_RAYS, find_cancelling),
@@ -225,7 +226,7 @@ RULES = (
     Rule("attention", lambda failure: failure.not_one, find_several),
     Rule("attention", lambda failure: failure.may_have_front, find_front),
     Rule("multi-head", lambda failure: failure.law == ONE_TOKEN_LAYER, find_network),
-    Rule("multi-head", lambda failure: bool(failure.law) and failure.law not in ALL_HEADS, find_block),
+    Rule("multi-head", lambda failure: bool(failure.law) and failure.law not in ALL_HEADS, find_residual),
     Rule("multi-head", lambda failure: failure.may_have_front, find_front),
     Rule("multi-head", lambda failure: failure.law == ASKED_AGAIN, lambda oracle, rng: ONE_HEAD),  # noise
 )

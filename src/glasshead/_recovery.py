@@ -144,7 +144,7 @@ def recovered(model: Model, rank: int | tuple[int, ...], **fields: Any) -> Recov
     return Recovery(model, model.family, heads, rank, **UNSAID | fields)
 
 
-LARGEST_FILE = 2**24  # bytes of recovery.json: one holds a dozen numbers and a sentence
+LARGEST_FILE = 2**24  # bytes of a file that is read whole: it holds a dozen numbers, a sentence and at most a history
 NUMBER = int, float
 PAIRS = {"predicted", "answered"}
 # What the fields of a saved recovery are, after JSON.

@@ -51,16 +51,16 @@ def test_a_fit_asks_no_more_than_the_budget_and_no_longer_tokens():
 
 def test_without_the_fit_the_audit_would_recommend_a_defence_that_does_not_hold():
     users = honest()
-    box = gh.defences.bfloat16(gh.defences.clipped(HEAD, users.longest))
+    box = gh.defences.rounded(gh.defences.clipped(HEAD, users.longest), 1)
     promised = gh.ValueOracle(box, tolerance=box.tolerance, rtol=box.rtol, max_norm=box.max_norm)
     with pytest.raises(gh.AccuracyUnreachable):
         gh.recover(promised)
 
-    own = {"coarse": lambda f: gh.defences.bfloat16(gh.defences.clipped(f, users.longest))}
-    found = gh.audit(HEAD, defences=own, threshold=0.002, budget=30_000).findings[1]
+    own = {"coarse": lambda f: gh.defences.rounded(gh.defences.clipped(f, users.longest), 1)}
+    found = gh.audit(HEAD, defences=own, threshold=0.005, budget=30_000).findings[1]
     assert found.attack == "fitting"
     assert not found.returned
-    assert found.function_error < 0.002
+    assert found.function_error < 0.005
 
 
 def test_what_was_promised_of_an_oracle_is_kept():

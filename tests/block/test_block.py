@@ -23,10 +23,19 @@ VARIANTS = {
 }
 
 
+def worst_W(found, truth):
+    """The largest error of a head's W, heads told by their value maps."""
+    keep = np.eye(found.dim) - found.free.T @ found.free
+    pairs = [(min(found.heads, key=lambda each: np.linalg.norm(each.v - head.v @ keep)), head) for head in truth.heads]
+    return max(np.linalg.norm(mine.W - head.W) for mine, head in pairs)
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_head_is_found(name):
     box = VARIANTS[name]
     found = gh.recover(box.oracle, family="block")
+    assert worst_W(found.model, box.truth) < found.bound < 1e-6
+    assert found.confidence == 0.99
     assert found.heads == len(box.ranks)
     assert gh.distance(found.model, box.truth) < 1e-7
     assert found.model.residual_map == "assumed identity"
@@ -54,11 +63,42 @@ def test_a_torch_encoder_layer_is_recognised(activation):
     assert found.limit == 96
 
 
-def test_a_torch_encoder_layer_in_single_precision():
-    _, oracle, truth = torch_layer(32, 4, 64, seed=1, activation="gelu", dtype="float32")
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_a_torch_encoder_layer_in_single_precision(activation):
+    _, oracle, truth = torch_layer(32, 4, 64, seed=1, activation=activation, dtype="float32")
     found = gh.recover(oracle)
     assert (found.family, found.heads) == ("block", 4)
     assert gh.distance(gh.Block(truth.heads, free=found.model.free), found.model) < 1e-2
+    assert worst_W(found.model, truth) < found.bound
+
+
+def rounded(box, digits):
+    return lambda X: np.round(box(X), digits)
+
+
+def pushed(box, rtol):
+    """All answers as far from the truth as they may be, in directions that depend on the tokens."""
+    return lambda X: box(X) * (1 + rtol * np.sign(np.sin(1e6 * X[:, -1].sum(axis=-1, keepdims=True))))
+
+
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_what_answers_promise_decides_how_well_a_block_is_known(norm):
+    box = Box(24, (12, 12), 1, first=norm, last=norm)
+    boxes = [(pushed(box, 1e-12), {"rtol": 1e-12}), (rounded(box, 10), {"tolerance": 1e-10})]
+    for ask, promise in [*boxes, (pushed(box, 1e-8), {"rtol": 1e-8})]:
+        found = gh.recover(gh.ValueOracle(ask, 24, **promise))
+        assert (found.family, found.heads) == ("block", 2)
+        assert worst_W(found.model, box.truth) < found.bound < 1e7 * sum(promise.values())
+
+
+def test_an_accuracy_is_met_or_refused():
+    box = Box(24, (8, 8, 8), 2)
+    found = gh.recover(box.oracle, accuracy=1e-6)
+    assert found.family == "block"
+    assert found.bound <= 1e-6
+    with pytest.raises(gh.AccuracyUnreachable, match="only show") as refused:
+        gh.recover(box.oracle, family="block", accuracy=1e-14)
+    assert worst_W(refused.value.best.model, box.truth) < refused.value.best.bound
 
 
 def test_predictions_ask_one_token_each():

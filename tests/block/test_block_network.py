@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._linalg import mean_zero
+from glasshead._learners.block.tangents import InsideTangent, PostNormTangent, on_device
+from glasshead._models import Inside, Unembedding
 
 torch = pytest.importorskip("torch")
 
@@ -94,21 +97,41 @@ def test_it_is_exported_to_torch_and_to_bert(gelu):
 
 
 def test_changes_of_weights_are_carried_by_torch_as_by_numpy(gelu):
-    from glasshead._learners.block.whole_fit import Tangent, Weights
+    model, rng = gelu[2].model.behind, np.random.default_rng(0)
+    here = PostNormTangent.at(model, rng.standard_normal((5, 12)))
+    there, answers = on_device(here, "cpu"), rng.standard_normal((5, 12))
+    back = here.backwards(answers)
+    change = {name: rng.standard_normal(part.shape) for name, part in back.items()}
+    tensors = {name: torch.tensor(part) for name, part in change.items()}
+    assert np.abs(here.forwards(change) - there.forwards(tensors).numpy()).max() < 1e-10
+    for name, part in there.backwards(torch.tensor(answers)).items():
+        assert np.abs(part.numpy() - back[name]).max() < 1e-10 * max(1.0, np.abs(back[name]).max())
 
-    inside, rng, Z = gelu[2].model.behind, np.random.default_rng(0), mean_zero(12)
-    at = inside.network
-    weights = Weights(
-        at.W1 @ Z, at.b1, Z.T @ at.W2, at.b2 @ Z, inside.gains, inside.last_gains, inside.last_shifts, 1e-5, "gelu"
-    )
-    here = Tangent.at(weights, rng.standard_normal((5, 12)))
-    there, change, answers = here.on("cpu"), rng.standard_normal(weights.numbers), rng.standard_normal(60)
-    assert np.abs(here.forward(change) - there.forward(change)).max() < 1e-12
-    assert np.abs(here.back(answers) - there.back(answers)).max() < 1e-12
-    assert answers @ here.forward(change) == pytest.approx(here.back(answers) @ change, rel=1e-12)
-    step = 1e-6 * change
-    moved = (Tangent.at(weights.moved(step), here.n).answers - here.answers).ravel()
-    assert np.abs(moved - here.forward(step)).max() < 1e-8
+
+@pytest.mark.parametrize("kind", ["gelu", "swiglu", "parallel", "logits", "probabilities", "norms behind"])
+def test_changes_of_parameters_are_those_of_answers(kind, gelu):
+    rng = np.random.default_rng(1)
+    x, last = rng.standard_normal((7, 12)), None
+    if kind in ("logits", "probabilities"):
+        last = Unembedding(
+            gh.Norm("rms", 0.1, "behind"), rng.standard_normal((12, 20)), rng.standard_normal(20), kind != "logits"
+        )
+    gate = {"gate": rng.standard_normal((9, 12)), "gate_bias": rng.standard_normal(9)} if kind == "swiglu" else {}
+    weights = (rng.standard_normal(shape) for shape in ((9, 12), 9, (12, 9), 12))
+    network = gh.TwoLayer(*weights, activation="silu" if gate else "gelu", **gate)
+    total, offset, front = rng.standard_normal((12, 12)), rng.standard_normal(12), gh.Norm("layer", 1e-5)
+    inside = Inside(network, gh.Norm("layer", 0.1), front, total, offset, kind == "parallel", last)
+    behind = replace(gelu[2].model.behind, last=gh.Norm("layer", 0.1, "behind"))
+    here = PostNormTangent.at(behind, x) if kind == "norms behind" else InsideTangent.at(inside, x)
+    y = rng.standard_normal(here.answers.shape)
+    back = here.backwards(y)
+    change = {name: rng.standard_normal(part.shape) for name, part in back.items()}
+    forth = here.forwards(change)
+    assert np.sum(forth * y) == pytest.approx(sum(np.sum(change[name] * back[name]) for name in back), rel=1e-10)
+    step = 1e-6
+    there, to = (type(here).at(here.changed({k: s * step * c for k, c in change.items()}), x).answers for s in (1, -1))
+    slopes = (there - to) / (2 * step)
+    assert np.abs(slopes - forth).max() < 1e-8 * np.abs(forth).max()
 
 
 def test_relu_between_two_norms_comes_out():

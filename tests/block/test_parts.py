@@ -1,10 +1,14 @@
 """The parts of the way to a block, alone."""
 
 import numpy as np
+import pytest
 
 import glasshead as gh
+from glasshead._learned import UNLUCKY
+from glasshead._learners.block.fresh import norm_bounds, norm_bounds_on_sphere
 from glasshead._learners.block.geometry import read_reference, read_total, seen_rank
 from glasshead._learners.block.spaces import bunches
+from glasshead._linalg import random_rotation
 from glasshead._oracles import find_alike, read_slope
 
 from .boxes import Box
@@ -72,3 +76,41 @@ def test_one_token_reaches_every_sequence():
     X = np.random.default_rng(0).standard_normal((4, 6, 12))
     token = block.single_token(X)
     np.testing.assert_allclose(block(token[:, None]), block(X), atol=1e-12)
+
+
+ERRORS = {
+    "of rank one": lambda rng: np.outer(rng.standard_normal(12), rng.standard_normal(12)),
+    "of rank two": lambda rng: rng.standard_normal((12, 2)) @ rng.standard_normal((2, 12)),
+    "of any rank": lambda rng: rng.standard_normal((12, 12)),
+    "in one entry": lambda rng: np.eye(12)[[0]].T @ np.eye(12)[[3]],
+}
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_errors_of_W_are_within_their_bounds(kind):
+    rng, broken, ratios = np.random.default_rng(4), 0, []
+    for _ in range(1000):
+        E, stretched = ERRORS[kind](rng), np.diag(np.linspace(1.0, 2.0, 12))
+        moves, D = random_rotation(12, rng) @ stretched, 3 * random_rotation(12, rng)[:5]
+        off = np.einsum("td,de,je->jt", D, E, moves[:6])[:, None]
+        ratios.append(norm_bounds(off, D, moves)[0] / np.linalg.norm(E))
+    broken = np.mean(np.array(ratios) < 1)
+    assert broken <= UNLUCKY
+    assert np.median(ratios) < 30  # a bound that says something
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_errors_on_a_sphere_are_within_their_bounds(kind):
+    rng, ratios = np.random.default_rng(5), []
+    for _ in range(500):
+        E, c, radius = ERRORS[kind](rng), rng.standard_normal(12), np.sqrt(12)
+        last, angle, off = radius * random_rotation(12, rng)[:6], np.pi / 4, []
+        for q in last:
+            tangents = random_rotation(11, rng)[:8] @ np.linalg.svd(q[None])[2][1:]
+            D = (np.cos(angle) - 1) * q + np.sin(angle) * radius * tangents
+            off.append(D @ (E @ q + c))
+        off = np.array(off)[:, None]
+        found = norm_bounds_on_sphere(off, rng.uniform(0.3, 1.0, off.shape), np.sin(angle) * radius, radius, 12)[0]
+        ratios.append(found / np.linalg.norm(E))
+    assert np.mean(np.array(ratios) < 1) <= UNLUCKY
+    assert np.median(ratios) < 60

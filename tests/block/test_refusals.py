@@ -5,7 +5,7 @@ import pytest
 
 import glasshead as gh
 
-from .boxes import NEIGHBOURS, Box, Masked, Pooled, SoftCapped, TwoLayers, Window, torch_layer
+from .boxes import NEIGHBOURS, Box, Masked, Pooled, SoftCapped, TwoLayers, Window, relu
 
 
 @pytest.mark.parametrize("neighbour", NEIGHBOURS)
@@ -43,21 +43,30 @@ def test_value_maps_of_small_rank_are_refused_with_that_sentence():
         gh.recover(Box(24, (2,) * 12, 1).oracle, family="block")
 
 
-def test_a_promise_is_not_enough():
-    with pytest.raises(gh.AccuracyUnreachable, match="all their digits"):
-        gh.recover(gh.ValueOracle(Box(16, (8, 8), 1), 16, rtol=1e-6), family="block")
+@pytest.mark.parametrize("promise", [{"rtol": 1e-6}, {"tolerance": 1e-5}])
+def test_a_promise_of_too_few_digits_is_not_enough(promise):
+    with pytest.raises(gh.AccuracyUnreachable, match="promised are"):
+        gh.recover(gh.ValueOracle(Box(16, (8, 8), 1), 16, **promise), family="block")
+
+
+@pytest.mark.parametrize("neighbour", NEIGHBOURS)
+def test_neighbours_with_a_true_promise_are_refused(neighbour):
+    box = neighbour(16, (8, 8), 1)
+    with pytest.raises(gh.GlassheadError):
+        gh.recover(gh.ValueOracle(lambda X: np.round(box(X), 9), 16, tolerance=1e-9), family="block")
 
 
 def test_single_precision_is_refused_with_the_digits_that_are_missing():
-    _, oracle, _ = torch_layer(32, 2, 64, seed=3, dtype="float32")
+    box = Box(24, (8, 8, 8), 0, activation=relu, dtype="float32")  # kinks, and scores that are small
     with pytest.raises(gh.AccuracyUnreachable, match="7 digits"):
-        gh.recover(oracle, family="block")
+        gh.recover(box.oracle, family="block")
 
 
 @pytest.mark.parametrize("kind", [SoftCapped, Window, Masked, Pooled, TwoLayers])
-def test_neighbours_in_single_precision_are_refused(kind):
+@pytest.mark.parametrize("network", [{}, {"activation": relu}], ids=["gelu", "relu"])
+def test_neighbours_in_single_precision_are_refused(kind, network):
     with pytest.raises(gh.GlassheadError):
-        gh.recover(kind(16, (8, 8), 1, first="none", last="none", dtype="float32").oracle, family="block")
+        gh.recover(kind(16, (8, 8), 1, first="none", last="none", dtype="float32", **network).oracle, family="block")
 
 
 def test_yes_and_no_are_no_answers_for_a_block():

@@ -111,7 +111,7 @@ def test_a_run_is_resumed_with_other_replicas(tmp_path, shared):
 
 
 def test_a_part_that_ends_every_replica(monkeypatch, tmp_path):
-    monkeypatch.setattr(adapter, "ATTEMPTS", 2)
+    monkeypatch.setattr(adapter, "PART_ATTEMPTS", 2)
     oracle = gh.from_ray(lambda: Mortal(tmp_path, life=9, deaths=100), 8, 1)
     with pytest.raises(gh.OracleError, match="expected answers to 9 sequences of 4 tokens, but 2 replicas in a row"):
         oracle(X)

@@ -119,11 +119,15 @@ def test_a_layer_is_recovered(name, below):
     assert max(min(off(one, other) for other in truth.heads) for one in found.model.heads) < below
 
 
-def test_positions_in_front_are_refused_by_recover_as_the_note_says():
-    oracle = gh.from_transformers(made("GPT2", "LMHeadModel", layers=1), output="logits")
-    assert "stand wpe, which change tokens by their place: gh.recover refuses that" in oracle.notes[0]
-    with pytest.raises(gh.TargetMismatch, match="the order of tokens matters"):
-        gh.recover(oracle)
+def test_position_vectors_in_front_are_found_as_the_note_says():
+    model = made("GPT2", "LMHeadModel", layers=1)
+    oracle = gh.from_transformers(model, output="logits")
+    assert "stand wpe, which change tokens by their place: gh.recover finds vectors that are added" in oracle.notes[0]
+    found = gh.recover(oracle)
+    assert isinstance(found.model, gh.Placed)
+    vectors = model.transformer.wpe.weight.detach().numpy()[: len(found.model.positions)]
+    apart = (found.model.positions - vectors) - (found.model.positions - vectors).mean(axis=1, keepdims=True)
+    assert np.abs(apart).max() < 1e-6 * np.abs(vectors).max()
 
 
 def test_a_llama_in_float64_is_said_to_compute_in_float32_and_is_not_recovered():

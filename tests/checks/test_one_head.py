@@ -104,6 +104,33 @@ def test_answers_may_be_some_roundings_off(roundings, ok):
     assert all(each is None for each in broken) == ok
 
 
+@pytest.mark.parametrize("measured", [False, True])
+def test_a_box_that_has_become_another_head_keeps_the_law_and_is_noticed(measured):
+    """Both are heads, so that only what was found tells the last few answers from those before."""
+    known = {"rank": D, "confidence": 1.0, **BOUNDS}
+    for seed in range(4):
+        for found, broken in ((HEAD, False), (SECOND, True)):
+            oracle = Promising(D, HEAD, roundoff=2.0**-19)
+            law = odds.check_odds(
+                oracle, LearnedHead(model=found, **known), np.random.default_rng(seed), measured=measured
+            )
+            assert (law is not None and law.law == EVERYWHERE) == broken
+
+
+@pytest.mark.parametrize("rtol", [0.0, 2.0**-17])
+def test_two_probes_are_chosen_that_show_a_faint_head(rtol):
+    """In two dimensions, where hardly a pair of tokens is answered faintly; the law is asked with 8 queries."""
+    rng = np.random.default_rng(0)
+    first, second = (gh.Attention(rng.standard_normal((2, 2)), rng.standard_normal(2)) for _ in range(2))
+    box = rounded(lambda X: first(X) + 1e-3 * second(X), 18)
+    found = LearnedHead(model=first, rank=2, confidence=1.0, **BOUNDS | {"bound": 1e-2})
+    seen = [
+        odds.check_odds(Promising(2, box, roundoff=2.0**-18, rtol=rtol), found, np.random.default_rng(seed))
+        for seed in range(20)
+    ]
+    assert sum(each is not None and each.law == COPIED_KEY for each in seen) >= (18 if rtol else 10)
+
+
 def behind(f, residual):
     model = gh.FrontHead(HEAD.W + 1e-3, key_bias=HEAD.key_bias, behind=f, residual=residual)
     known = {"bound": 1e-2, "bound_key_bias": 1e-3, "noise": 1e-6, "scale": 1.0, "score_error": 1e-3}

@@ -13,7 +13,7 @@ from tests.boxes.served import Served
 
 import glasshead as gh
 from glasshead._cli import compare, demo, new, options, plan, recover, report
-from glasshead._families import ANSWERS, NAMES
+from glasshead._families import ANSWERS, FAMILY_NAMES
 
 COMMANDS = {"demo": demo, "new": new, "recover": recover, "plan": plan, "compare": compare, "report": report}
 
@@ -190,13 +190,13 @@ def test_version(cli):
 @pytest.mark.parametrize("command", ["recover", "plan"])
 def test_options_offer_what_the_library_has(cli, command):
     offered = " ".join(cli(command, "--help").out.replace("\u2502", " ").split())
-    assert all(name in offered for name in (*NAMES, *ANSWERS))
+    assert all(name in offered for name in (*FAMILY_NAMES, *ANSWERS))
 
 
 @pytest.mark.parametrize(
     ("complete", "begun", "offered"),
     [
-        (options.one_of(NAMES), "att", ["attention"]),
+        (options.one_of(FAMILY_NAMES), "att", ["attention"]),
         (options.one_of(new.MADE), "", ["attention", "multi-head", "transformer", "block"]),
         (options.models, "ta", ["target.safetensors"]),
         (options.models, "runs/", ["runs/first/"]),

@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize(("patience", "shown"), [(-1.0, True), (1e9, False)])
 def test_a_bar_appears_after_a_while(monkeypatch, patience, shown):
-    monkeypatch.setattr(screen, "PATIENCE", patience)
+    monkeypatch.setattr(screen, "BAR_DELAY", patience)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with screen.patient_bar() as progress:
         progress(3, 7, "asking")

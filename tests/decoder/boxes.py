@@ -206,14 +206,51 @@ class Sandwich(Decoder):
 
 
 class Places(Decoder):
-    """A vector for each place is added in front."""
+    """A vector for each place is added in front, as in GPT-2: such boxes are recovered."""
+
+    @property
+    def table(self):
+        return 0.3 * np.random.default_rng(self.seed).normal(size=(512, self.d))
+
+    def placed(self, X):
+        return X + self.table[: X.shape[1]]
 
     def __call__(self, X):
-        places = np.random.default_rng(self.seed).normal(size=(512, self.d))
-        return super().__call__(X + 0.3 * places[: X.shape[1]])
+        return super().__call__(self.placed(X))
 
 
-NEIGHBOURS = (Window, SoftCapped, Sink, Sigmoid, QKNorm, TwoLayers, Experts, KeyExperts, FirstPlace, Sandwich, Places)
+class PlacesBehind(Places):
+    """A vector for each place is added behind the norm."""
+
+    def placed(self, X):
+        return X
+
+    def normed(self, x, i):
+        return super().normed(x, i) + (self.table[: x.shape[1]] if i == 0 else 0.0)
+
+
+class PlacesTimes(Places):
+    """Tokens are multiplied by a vector for each place."""
+
+    def placed(self, X):
+        return X * (1 + self.table[: X.shape[1]])
+
+
+class PlacesOfKeys(Places):
+    """A vector for each place is added to all tokens but the last."""
+
+    def placed(self, X):
+        return np.concatenate([super().placed(X[:, :-1]), X[:, -1:]], axis=1)
+
+
+class PlacesFromTheEnd(Places):
+    def placed(self, X):
+        return super().placed(X[:, ::-1])[:, ::-1]
+
+
+OTHER_PLACES = (PlacesBehind, PlacesTimes, PlacesOfKeys, PlacesFromTheEnd)
+NEIGHBOURS = (Window, SoftCapped, Sink, Sigmoid, QKNorm, TwoLayers, Experts, KeyExperts, FirstPlace, Sandwich)
+NEIGHBOURS = (*NEIGHBOURS, *OTHER_PLACES)
 
 
 class TorchBlock:

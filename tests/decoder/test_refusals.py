@@ -7,7 +7,18 @@ import pytest
 
 import glasshead as gh
 
-from .boxes import NEIGHBOURS, Decoder, Experts, FirstPlace, Places, llama_frequencies
+from .boxes import (
+    NEIGHBOURS,
+    OTHER_PLACES,
+    Decoder,
+    Experts,
+    FirstPlace,
+    KeyExperts,
+    QKNorm,
+    Sandwich,
+    SoftCapped,
+    llama_frequencies,
+)
 
 
 def in_single(box):
@@ -34,9 +45,16 @@ def test_the_query_token_is_the_last_one():
         gh.recover(gh.ValueOracle(FirstPlace(24, 3, seed=1), 24), family="block")
 
 
-def test_positions_of_another_kind_are_named():
-    with pytest.raises(REFUSED, match="positions"):
-        gh.recover(gh.ValueOracle(Places(24, 3, seed=1), 24), family="block")
+@pytest.mark.parametrize("neighbour", OTHER_PLACES)
+def test_positions_of_another_kind_are_named_with_two_sequences_that_show_them(neighbour):
+    box = neighbour(12, 2, seed=1)
+    with pytest.raises(REFUSED, match="positions") as refused:
+        gh.recover(gh.ValueOracle(box, 12), family="block")
+    if "orders" in refused.value.known:
+        one, other = refused.value.known["orders"]
+        assert sorted(map(tuple, one)) == sorted(map(tuple, other))
+        assert np.array_equal(one[-1], other[-1])
+        assert np.abs(box(one[None]) - box(other[None])).max() > 1e-3
 
 
 def test_without_a_norm_in_front_of_the_network_nothing_settles():
@@ -66,6 +84,14 @@ def test_neighbours_are_refused_in_single_precision_too(neighbour):
 def test_heads_wider_than_the_model_are_refused_with_that_word():
     with pytest.raises(gh.NotConverged, match="wider than the model"):
         gh.recover(gh.ValueOracle(Decoder(24, 4, rank=12, seed=1), 24), family="block")
+
+
+@pytest.mark.parametrize("neighbour", [SoftCapped, QKNorm, KeyExperts, Sandwich])
+def test_neighbours_with_wide_heads_are_refused(neighbour):
+    box = neighbour(12, 3, rank=6, seed=1, theta=llama_frequencies(3))
+    with pytest.raises(REFUSED) as refused:
+        gh.recover(gh.ValueOracle(box, 12), family="block")
+    assert "inside glasshead failed" not in str(refused.value)
 
 
 def test_shapes_of_rotary_positions_are_checked():

@@ -17,7 +17,7 @@ from glasshead._meters.meter import (
     tuning,
 )
 from glasshead._meters.reading import Values, logit
-from glasshead._meters.shared_errors import Readings, split_errors
+from glasshead._meters.shared_errors import LogitReadings, split_errors
 
 from .promises import Promising
 
@@ -143,7 +143,7 @@ class Spoiled:
         )
         assert not impossible.any()
         width = np.maximum(hi - s, s - lo)
-        readings = Readings(self.q, self.keys, s, width, np.ones_like(s))
+        readings = LogitReadings(self.q, self.keys, s, width, np.ones_like(s))
         return s - self.logits, split_errors(oracle, values, readings, np.full(s.shape, tau), of_signal, of_swing)
 
 
@@ -169,7 +169,7 @@ def test_what_first_order_does_not_say_counts_by_its_width():
     spoiled = Spoiled(1e-3)
     oracle, values = Promising(5, tolerance=1e-3), Values(spoiled.v, 0.7, 64.0, along=True)
     s, width = spoiled.logits.copy(), np.full((3, 6), 0.5)
-    readings = Readings(spoiled.q, spoiled.keys, s, width, np.ones_like(s))
+    readings = LogitReadings(spoiled.q, spoiled.keys, s, width, np.ones_like(s))
     huge = np.full(s.shape, 1e9)
     errors = split_errors(oracle, values, readings, np.full(s.shape, 1e-3), huge, huge)
     np.testing.assert_allclose(errors.own, np.linalg.norm(width, axis=1))
@@ -185,7 +185,7 @@ def test_shorter_keys_have_larger_errors():
     results = []
     for shrunk in (1.0, 0.5):
         s = 0.1 * spoiled.logits / shrunk  # the same weights
-        readings = Readings(spoiled.q, spoiled.keys, s, np.full((3, 6), np.inf), np.full((3, 6), shrunk))
+        readings = LogitReadings(spoiled.q, spoiled.keys, s, np.full((3, 6), np.inf), np.full((3, 6), shrunk))
         results.append(split_errors(oracle, values, readings, small, small, small))
     of_bias, along = np.median(results[1].shared / results[0].shared, axis=(1, 2))
     assert 3 < of_bias < 6  # half the swing, and scaled by two
@@ -229,7 +229,7 @@ def test_what_the_bias_does_to_a_logit_is_its_derivative(shrunk):
 
     rate = (read(1e-6) - read(-1e-6)) / 2e-6
     tiny = np.full(s.shape, 1e-12)
-    readings = Readings(q, keys, s, np.full(s.shape, np.inf), np.full(s.shape, shrunk))
+    readings = LogitReadings(q, keys, s, np.full(s.shape, np.inf), np.full(s.shape, shrunk))
     errors = split_errors(oracle, values, readings, tiny, tiny, tiny)
     np.testing.assert_allclose(np.abs(errors.shared[0]), 1e-9 * np.abs(rate), rtol=1e-4)
 
@@ -238,7 +238,7 @@ def test_rounding_of_v_counts_for_every_logit_on_its_own():
     spoiled, u = Spoiled(0.0), 2.0**-24
     oracle, values = Promising(5, roundoff=u), Values(spoiled.v, 0.7, 64.0, along=True)
     s = spoiled.logits
-    readings = Readings(spoiled.q, spoiled.keys, s, np.full(s.shape, np.inf), np.ones_like(s))
+    readings = LogitReadings(spoiled.q, spoiled.keys, s, np.full(s.shape, np.inf), np.ones_like(s))
     none = np.zeros(s.shape)
     errors = split_errors(oracle, values, readings, none, none, none)
     swing = np.abs(spoiled.keys @ spoiled.v)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glasshead._linalg import GIVEN_UP, cone, inside_frame, key_pairs, orthonormal_frame, simplex, squeezed
+from glasshead._linalg import GIVEN_UP, cone, inside_frame, key_pairs, newton_step, orthonormal_frame, simplex, squeezed
 
 
 def unit(d, seed=0):
@@ -123,3 +123,17 @@ def test_how_much_signal_is_given_up_to_stay_inside():
         found = inside_frame(v, subspace(9, 2, v, share), np.random.default_rng(0), exact=False)
         Q = subspace(9, 2, v, share)
         assert (np.linalg.norm(found.vectors - found.vectors @ Q @ Q.T) < 1e-9) == inside
+
+
+def test_a_vector_outside_of_the_span_has_keys_inside_all_the_same():
+    Q, v = np.eye(4)[:, :2], np.array([0.0, 0.0, 0.0, 2.0])
+    found = inside_frame(v, Q, np.random.default_rng(0), exact=True)
+    w = Q @ [3.0, -1.0]
+    np.testing.assert_allclose(found.inverse @ (found.vectors @ w), w, atol=1e-12)
+
+
+def test_a_step_leaves_out_what_moves_less_than_its_share():
+    """Combinations, not their squares: a hundredth is seen where a thousandth counts, and not where a tenth does."""
+    left, z, residual = np.array([[1.0], [1e-2]]), np.eye(2), np.array([[3.0, 0.05]])
+    np.testing.assert_allclose(newton_step(left, z, residual, 1e-3), [3.0, 5.0])
+    np.testing.assert_allclose(newton_step(left, z, residual, 0.1), [3.0, 0.0], atol=1e-12)

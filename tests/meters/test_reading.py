@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from glasshead._meters import reading
-from glasshead._meters.meter import AlwaysSaturated, find_logit_scale
+from glasshead._meters.meter import AlwaysSaturated, find_coarse_scale, find_logit_scale
 from glasshead._meters.reading import Values, logit, outputs_error, read_logits
 
 from .promises import Promising
@@ -395,3 +395,17 @@ def test_pilots_that_saturate_make_the_scale_shorter():
     scale = find_logit_scale(read, 1.0, 10.0, 2.0**-53, 6.5)
     assert calls[2] == pytest.approx(calls[1] / 6.5)
     assert scale == pytest.approx(1 / np.sqrt((4 * 100.0**2 + 2) / 6), rel=1e-6)
+
+
+def test_a_scale_at_which_nothing_shows_grows_stride_by_stride():
+    asked = []
+
+    def read_pilot(scale, count):
+        asked.append(scale)
+        interval = (2.0, 1.9, 2.1) if scale >= 100 else (0.0, -1.0, 1.0)
+        return tuple(np.array([each]) for each in interval)
+
+    scale, scores = find_coarse_scale(read_pilot, 10.0, 1e6, 4.0, 8.0, 1.0)
+    assert asked == [10.0, 40.0, 160.0]
+    assert scale == 80.0
+    np.testing.assert_allclose(scores, 2 / 160)

@@ -176,12 +176,12 @@ def test_lengths_compare_a_score_with_a_threshold(pull, longest):
     theta = rho * kappa * tau + rho * pull
     np.testing.assert_allclose(expit(theta), kappa * beta / (rho * alpha), rtol=1e-9)
     assert (rho * kappa <= 1.5 * (1 + 1e-12)).all()
-    assert (np.abs(rho * kappa * tau) <= bisection.STEEPEST * (1 + 1e-12)).all()
+    assert (np.abs(rho * kappa * tau) <= bisection.STEEPEST_LOGIT * (1 + 1e-12)).all()
     assert (rho + kappa <= longest * (1 + 1e-9)).all()
     if pull == 0 and longest > 2:
         np.testing.assert_allclose((rho * kappa)[:4], 1.5)  # nothing forbids it; at 3 the logit would be 4.5
         steep = comparing_lengths(np.array([100.0]), 1.5, alpha[:1], beta[:1], np.zeros(1), longest)
-        assert steep[0] * steep[1] * 100 == pytest.approx(bisection.STEEPEST)
+        assert steep[0] * steep[1] * 100 == pytest.approx(bisection.STEEPEST_LOGIT)
 
 
 def test_a_key_bias_alone_gives_no_large_logit():

@@ -98,10 +98,10 @@ def test_members_of_rank_one_are_the_same_by_torch():
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(to_vectors(rng.standard_normal((30, 12))).T)[0].T
     X = rank_one.climbed(basis, rng.standard_normal((20, 12)))
-    settings = rank_one.CLIMBS, rank_one.SHIFT, rank_one.SETTLED
+    settings = rank_one.CLIMBS, rank_one.SHIFT, rank_one.SETTLED_CLIMB
     again = gpu.climbed_there("cpu", to_matrices(basis, 12), X, *settings)
     assert np.abs(again - X).max() < 1e-4
-    settings = rank_one.NEWTON_STEPS, rank_one.REGULAR, rank_one.EXACT
+    settings = rank_one.SHARPENING_STEPS, rank_one.REGULAR, rank_one.EXACT
     there = gpu.sharpened_there("cpu", to_matrices(basis, 12), X, *settings)
     assert np.abs(there - rank_one.sharpened(basis, X)).max() < 1e-12
     assert gpu.device_for(0.0) is None

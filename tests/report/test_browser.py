@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 import glasshead as gh
-from glasshead._report.packing import unpacked
+from glasshead._report.packing import unpacked_matrix
 
 from . import samples
 from .conftest import DESK, PHONE
@@ -98,7 +98,7 @@ def test_hover_reads_every_map(pages, browse):
         i, j = cell_under(page)
         assert (i, j) == (int(16 * down), int(16 * across))
         for panel in ("W", "true", "difference"):
-            assert readout(page, panel) == pytest.approx(float(unpacked(head[panel])[i, j]), rel=1e-6)
+            assert readout(page, panel) == pytest.approx(float(unpacked_matrix(head[panel])[i, j]), rel=1e-6)
 
 
 def test_large_heads_are_drawn_from_their_factors(pages, browse):

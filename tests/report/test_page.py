@@ -17,11 +17,11 @@ import glasshead as gh
 from glasshead._cli.app import run
 from glasshead._recovery import recovered
 from glasshead._report.audited import audit_data
-from glasshead._report.packing import largest_of_blocks, packed, unpacked
+from glasshead._report.packing import largest_of_blocks, packed_matrix, unpacked_matrix
 from glasshead._report.page import embedded, folder_data
 from glasshead._report.pattern import attention_pattern, sample_sequences
 from glasshead._report.recovered import headline, recovery_data
-from glasshead._report.run import MOST_POINTS, History, Run, shown_command
+from glasshead._report.run import MOST_HISTORY, History, Run, shown_command
 
 from . import samples
 
@@ -32,20 +32,20 @@ BAD_INPUT = 2
 def test_a_packed_matrix_comes_back_to_float32(n, m, rank, form):
     factors = np.random.default_rng(0).standard_normal((n, rank)), np.random.default_rng(1).standard_normal((rank, m))
     matrix = factors[0] @ factors[1]
-    pack = packed(matrix, 1e6, factors)
+    pack = packed_matrix(matrix, 1e6, factors)
     assert form in pack
     assert (pack["block"], pack["shape"]) == (1, [n, m])
-    assert np.abs(unpacked(pack) - matrix).max() <= 1e-6 * np.abs(matrix).max()
+    assert np.abs(unpacked_matrix(pack) - matrix).max() <= 1e-6 * np.abs(matrix).max()
 
 
 @pytest.mark.parametrize("most", [1e2, 1e4, 1e5])
 def test_what_does_not_fit_is_thinned_to_its_largest_entries(most):
     matrix = np.random.default_rng(0).standard_normal((200, 150))
     matrix[199, 149] = -1e3
-    pack = packed(matrix, most)
+    pack = packed_matrix(matrix, most)
     assert len(pack["dense"]) <= most + 4
-    assert np.array_equal(unpacked(pack), largest_of_blocks(matrix, pack["block"]).astype(np.float32))
-    assert unpacked(pack)[-1, -1] == -1e3
+    assert np.array_equal(unpacked_matrix(pack), largest_of_blocks(matrix, pack["block"]).astype(np.float32))
+    assert unpacked_matrix(pack)[-1, -1] == -1e3
 
 
 MODELS = {
@@ -103,8 +103,8 @@ def test_twelve_heads_of_384_fit(tmp_path):
     assert page.stat().st_size <= 3_000_000
     head = folder_data(folder, truth)["heads"][3]
     assert (head["W"]["block"], head["W"]["rank"]) == (1, 32)
-    W, off = gh.load_recovery(folder).model.heads[3].W, np.abs(unpacked(head["difference"])).max()
-    assert np.abs(unpacked(head["W"]) - W).max() <= 1e-6 * np.abs(W).max()
+    W, off = gh.load_recovery(folder).model.heads[3].W, np.abs(unpacked_matrix(head["difference"])).max()
+    assert np.abs(unpacked_matrix(head["W"]) - W).max() <= 1e-6 * np.abs(W).max()
     assert off == pytest.approx(head["largest_error"], rel=1e-6)
     assert head["true"] == {"like": "W"}
     far = gh.MultiHead([gh.Attention(one.W * 1.01, one.v) for one in truth.heads])
@@ -147,7 +147,7 @@ def test_a_history_is_thinned_but_keeps_what_began():
     history = History(lambda *said: told.append(said))
     for k in range(5000):
         history(k, 5000, f"stage {k // 1250}")
-    assert len(history.points) <= MOST_POINTS + 1
+    assert len(history.points) <= MOST_HISTORY + 1
     assert len(told) == 5000
     begun = {what: min(done for _, done, which in history.points if which == what) for _, _, what in history.points}
     assert begun == {f"stage {k}": 1250 * k for k in range(4)}

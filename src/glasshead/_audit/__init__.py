@@ -4,6 +4,6 @@ Recoveries under a grid of defences (`settings`), by an attacker who knows the d
 (`honest`); the words and the ranking (`verdict`); what leaks without any chosen vector (`leak`).
 """
 
-from .audit import Audit, TargetSource, audit
+from .audit import AUDIT_FORMAT, Audit, TargetSource, audit
 from .copies import Finding
 from .leak import Leak, find_leak

@@ -19,13 +19,13 @@ from .._plan import plan
 from .._recover import recover
 from .copies import FITTING, Copy, Finding, Judge
 from .fit import fit_head
-from .honest import Honest, Remembered, answered
+from .honest import Honest, RememberingBox, answered
 from .settings import Setting
 
 SHORT_TOKENS = 1e3  # over the longest honest token: what is sent to a box that overflows at longer ones
 ROUGH_SHARE = 0.1  # of ||W||: what is asked for where noise leaves no more within the budget
 RETOLD = 13  # times as many queries where some signs are wrong (`gh.plan`)
-PROBES = 8  # defended answers that are kept with a finding, by which it is known again
+KEPT_ANSWERS = 8  # defended answers that are kept with a finding, by which it is known again
 WIDEST = 64.0  # bits of a number that nothing was done to
 
 
@@ -44,7 +44,7 @@ class Attack:
     def run(self, box: Oracle, setting: Setting, journals: Path | None = None) -> tuple[Finding, Any | None]:
         """What the setting gave away, and the copy, if it answers without the box."""
         begun, before = time.monotonic(), box.queries
-        defended = answered(setting.around(Remembered(box, self.honest)), self.honest.X)
+        defended = answered(setting.around(RememberingBox(box, self.honest)), self.honest.X)
         looked = box.queries - before  # a defence that changes tokens is asked what honest users have not
         setting = as_signs(setting, defended)
         judge = Judge(self.truth, self.honest)
@@ -74,7 +74,7 @@ class Attack:
             function_error=best.function_error,
             bound=best.bound,
             distortion=self.honest.distortion(defended, setting.answers == "sign"),
-            probe=tuple(defended.ravel()[:PROBES].tolist()),
+            probe=tuple(defended.ravel()[:KEPT_ANSWERS].tolist()),
             reason=best.reason if best.returned else f"reading ended so: {errors[0]}" if errors else "",
             seconds=round(time.monotonic() - begun, 3),
         )
@@ -160,7 +160,7 @@ class Attack:
         return copies, oracle.queries
 
     def bits(self, setting: Setting) -> float:
-        """Of one number of an answer, at most."""
+        """How many bits one number of an answer has, at most."""
         if setting.answers == "sign":
             return 1.0
         if any(name in ("half", "bfloat16") for name, _ in setting.calls):

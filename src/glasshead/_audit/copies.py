@@ -83,7 +83,7 @@ class Judge:
     honest: Honest
 
     def recovered(self, found: Any, returned: bool, queries: int, signs: bool) -> Copy:
-        """Of a recovery; anything else is no copy."""
+        """A copy that is a recovery; anything else is none."""
         if not isinstance(found, Recovery):
             return Copy(None, queries)
         norm = float(np.linalg.norm(found.model.W)) if isinstance(found.model, Attention) else 0.0

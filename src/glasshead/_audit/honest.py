@@ -71,7 +71,7 @@ class Honest:
         return root_mean_square(predicted - self.answers) / self.spread
 
 
-class Remembered:
+class RememberingBox:
     """A box that is not asked again what honest users have asked."""
 
     def __init__(self, box: Any, honest: Honest):

@@ -20,7 +20,7 @@ FIRST_ANSWERS = 32  # answers to begin with; then twice as many, until they span
 SPARE_ANSWERS = 8  # answers more than the width, at least: a gap at the very end may be chance
 WIDTH_GAP = 8.0  # between neighbouring singular values: those of a random matrix with so many rows to spare are closer
 SHOWN_SINGULAR = 512  # singular values that are kept for the report
-PRECISE = 1e-5  # of the largest singular value: roundings of float32 leave less
+PRECISE_SHARE = 1e-5  # of the largest singular value: roundings of float32 leave less
 NOISE_TIMES_AT_MOST = 2.0  # times the largest singular value of a matrix of such noise
 LEVEL = 100.0  # between the first singular value behind a gap and the middle one: of roundings, or noise
 LEAST_TAIL = 3  # singular values behind the gap
@@ -95,7 +95,7 @@ def find_leak(box: Callable[[np.ndarray], Any], dim: int, size: float, seed: int
         given = np.asarray(box(np.arange(len(answers))[:, None, None]))
         if not np.isfinite(given).all():
             continue  # of a format that does not hold them
-        width, singular = width_of(given, noise_of(box, answers))
+        width, singular = width_of(given, defence_noise(box, answers))
         rows.append(Width(name, width, tuple(singular[:SHOWN_SINGULAR].tolist())))
     width = rows[0].width
     centred = answers - answers.mean(axis=0)
@@ -103,7 +103,7 @@ def find_leak(box: Callable[[np.ndarray], Any], dim: int, size: float, seed: int
     return Leak(answers.shape[1], len(answers), tuple(rows), space)
 
 
-def noise_of(box: Any, answers: np.ndarray) -> float:
+def defence_noise(box: Any, answers: np.ndarray) -> float:
     """The root mean square of what a defence changes, errors being spread evenly within its promise."""
     promise = getattr(box, "tolerance", 0.0) + getattr(box, "rtol", 0.0) * np.abs(answers)
     return float(np.sqrt(np.mean(promise**2) / 3))
@@ -114,8 +114,8 @@ def width_of(answers: np.ndarray, noise: float = 0.0) -> tuple[int | None, np.nd
     taken off: so neither a bias nor the normalisation of log-probabilities counts.
 
     The width is where they fall by `WIDTH_GAP` at once, to what roundings, or noise of that size, leave: smaller than
-    `PRECISE` of the largest, or about as large as the noise; and level from there on, which it is not where a large
-    unit stands in front of the others, or where outputs that are rounded to 0 leave nothing at all.
+    `PRECISE_SHARE` of the largest, or about as large as the noise; and level from there on, which it is not where a
+    large unit stands in front of the others, or where outputs that are rounded to 0 leave nothing at all.
     """
     centred = answers - answers.mean(axis=0)
     centred = centred - centred.mean(axis=1, keepdims=True)
@@ -128,7 +128,7 @@ def width_of(answers: np.ndarray, noise: float = 0.0) -> tuple[int | None, np.nd
     for width in range(1, min(rows - 1 - SPARE_ANSWERS, last - LEAST_TAIL) + 1):
         tail = raised[width:last]
         first, middle = float(tail[0]), float(tail[len(tail) // 2])
-        enough = first <= NOISE_TIMES_AT_MOST * expected if noise else first <= PRECISE * raised[0]
+        enough = first <= NOISE_TIMES_AT_MOST * expected if noise else first <= PRECISE_SHARE * raised[0]
         level = first <= LEVEL * middle and (not noise or LEVEL * middle >= expected)
         if enough and level and raised[width - 1] >= WIDTH_GAP * first:
             return width, singular

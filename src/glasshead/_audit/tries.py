@@ -13,7 +13,7 @@ from .._oracles import Report
 from .attack import Attack
 from .copies import Finding
 from .folder import SAME_ANSWERS, AuditFolder
-from .honest import Remembered, answered
+from .honest import RememberingBox, answered
 from .settings import OWN, Setting
 from .source import TargetSource
 
@@ -45,7 +45,7 @@ def check_own(source: TargetSource, attack: Attack, settings: list[Setting], fou
     """A defence of somebody's own is known by its answers: those of another one under the same name are refused."""
     for setting, finding in zip(settings, found, strict=True):
         if finding is not None and setting.group == OWN:
-            box = setting.around(Remembered(source.make()[0], attack.honest))
+            box = setting.around(RememberingBox(source.make()[0], attack.honest))
             now = answered(box, attack.honest.X).ravel()[: len(finding.probe)]
             if not np.allclose(now, finding.probe, rtol=SAME_ANSWERS, atol=SAME_ANSWERS * attack.honest.spread):
                 raise ValueError(f"{setting.name!r} is another defence than it was in this folder; name another folder")

@@ -13,8 +13,11 @@ from .._families import ANSWERS
 from .._oracles import Answering, Oracle, SignOracle, ValueOracle, batch_rounding
 from .._validate import needs as needs
 
-TOKENS = 3  # of each sequence of the first look
-NEIGHBOURS = 2  # sequences beside the one that is looked at
+LOOK_TOKENS = 3  # of each sequence of the first look
+BATCH_NEIGHBOURS = 2  # sequences beside the one that is looked at
+CONNECT = 10.0  # seconds for a connection
+QUOTED = 200  # characters of what another system says
+GOES_ON = "with journal= a run goes on where it stopped"
 
 SAME_BATCH = "a sequence is answered alike alone and beside others, in any order of the batch"
 
@@ -44,13 +47,19 @@ def opened(
     return oracle
 
 
+def quoted(said: str) -> str:
+    """What another system says, on one line and no longer than a sentence."""
+    line = " ".join(said.split())
+    return line if len(line) <= QUOTED else f"{line[:QUOTED]}.."
+
+
 def check_batches(oracle: Oracle) -> list[str]:
     """One sequence twice alone and once each in two orders of a batch: eight queries, and what they show.
 
     A `TargetMismatch` says that the box is batch-dependent: its neighbours change an answer that is otherwise repeated.
     """
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((1 + NEIGHBOURS, TOKENS, oracle.dim))
+    X = rng.standard_normal((1 + BATCH_NEIGHBOURS, LOOK_TOKENS, oracle.dim))
     X *= min(1.0, oracle.reach / float(np.linalg.norm(X, axis=2).max()))
     X[0] /= 4  # so that a scale taken over the batch is its neighbours'
     first, again, beside, behind = (

@@ -14,13 +14,11 @@ from threading import Event, RLock, Thread, current_thread, main_thread
 from typing import Any
 
 from .._errors import OracleError
-from .base import needs
+from .base import CONNECT, needs, quoted
 
 LOOPBACK = "127.0.0.1", "localhost"
 # The second has Ray stay on the loopback address, on Linux as well.
 HERE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-CONNECT = 10.0  # seconds for a connection
-QUOTED = 200  # characters of what Ray says
 OBJECTS = 2**29  # bytes of shared memory of a cluster started here: a few batches at a time
 
 
@@ -64,7 +62,7 @@ class Cluster:
     @property
     def there(self) -> bool:
         """Whether this process is still connected to it."""
-        return self.ray.is_initialized() and session_of(self.ray) == self.session
+        return self.ray.is_initialized() and session_name(self.ray) == self.session
 
     def leave(self, actors: list[Any]) -> None:
         """End these actors, and the connection where nobody uses it any more.
@@ -102,7 +100,7 @@ def join_cluster(address: Any, replicas: int) -> Cluster:
         if not ray.is_initialized():
             joined = connected(ray, address, replicas)
         if joined is None or not joined.there:
-            joined = Cluster(ray, session_of(ray), None, ours=False, started=False)
+            joined = Cluster(ray, session_name(ray), None, ours=False, started=False)
         if address not in (None, "local", "auto", joined.address, at := ray.get_runtime_context().gcs_address):
             words = f"since this process is on it; ray.shutdown() leaves it, got {address!r}"
             raise ValueError(f"expected address to be {at!r}, {words}")
@@ -127,7 +125,7 @@ def connected(ray: Any, address: str | None, replicas: int) -> Cluster:
         got = told(error).rstrip(".")
         raise OracleError(f"expected a Ray cluster at {address or 'this machine'}, got {got}; {words}") from error
     silence(ray)
-    return Cluster(ray, session_of(ray), address, ours=True, started=started)
+    return Cluster(ray, session_name(ray), address, ours=True, started=started)
 
 
 def check_here(ray: Any) -> None:
@@ -160,7 +158,7 @@ def place_of(ray: Any, address: str) -> AbstractContextManager[None]:
     return staying_here(ray) if host in LOOPBACK else nullcontext()
 
 
-def session_of(ray: Any) -> str:
+def session_name(ray: Any) -> str:
     about = ray.get_runtime_context()
     return f"{about.gcs_address} {about.get_job_id()}"
 
@@ -177,7 +175,7 @@ class Silence:
         return None, None
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Closes nothing: there is nothing."""
 
 
 def silence(ray: Any) -> None:
@@ -189,6 +187,4 @@ def silence(ray: Any) -> None:
 
 
 def told(error: Exception) -> str:
-    """What Ray says, on one line and no longer than a sentence."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said if len(said) <= QUOTED else f'{said[:QUOTED]}..'}"
+    return f"{type(error).__name__}: {quoted(str(error))}"

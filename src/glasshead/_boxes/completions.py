@@ -17,15 +17,15 @@ from .._oracles import ROUNDOFF, SINGLE, Oracle
 from .._types import no_type_check
 from .._validate import positive, whole
 from .address import checked_url
-from .base import needs, opened
-from .logprobs import NEEDED, are_logits, numbers_of
+from .base import LOOK_TOKENS, needs, opened
+from .logprobs import NEEDED_SERVER, are_logits, token_numbers
 from .parts import Parts, wants_fewer
 from .transport import ATTEMPTS, TIMEOUT, Reply, Transport
 
-BATCH = 256  # prompts in a request; vLLM takes up to 1024, and is not quicker with more than these
-LONGEST = 64  # tokens of the sequences with which a recovery is checked
-TOKENS = 3  # of each sequence of the first look
-ROUNDINGS = 4  # of log-probabilities in a difference of two: each is a difference itself, rounded before and after
+PROMPTS_AT_ONCE = 256  # prompts in a request; vLLM takes up to 1024, and is not quicker with more than these
+CHECKED_TOKENS = 64  # tokens of the sequences with which a recovery is checked
+# Of log-probabilities in a difference of two: each is a difference itself, rounded before and after.
+DIFFERENCE_ROUNDINGS = 4
 
 # A sampler that changes no number, whatever the server or the model's folder have as defaults.
 UNCHANGED = {
@@ -47,7 +47,7 @@ HINTS = (
     (r"context length|max_model_len|too long", "start the server with a larger --max-model-len"),
     (r"out of range float|\bnan\b|not json compliant", "if its numbers overflow, give max_norm="),
     (r"model .*(not exist|not found|unknown)", "see which models the server has at /v1/models"),
-    (r"prompt|token.?ids", f"glasshead asks with vectors, not with text or token ids: needed is {NEEDED}"),
+    (r"prompt|token.?ids", f"glasshead asks with vectors, not with text or token ids: needed is {NEEDED_SERVER}"),
 )
 
 
@@ -63,7 +63,7 @@ def from_completions(
     token: str | None = None,
     answers: str = "value",
     max_norm: float | None = None,
-    batch: int = BATCH,
+    batch: int = PROMPTS_AT_ONCE,
     timeout: float = TIMEOUT,
     attempts: int = ATTEMPTS,
     **promise: Any,
@@ -156,7 +156,7 @@ class Completions:
         if reply.status != 200:
             what = f"the next token after {len(X)} prompts of {X.shape[1]} vectors in dimension {X.shape[2]}"
             raise self._transport.refused(reply, what, hint(reply))
-        return numbers_of(reply.json(), len(X), self._wanted)
+        return token_numbers(reply.json(), len(X), self._wanted)
 
     def _encoded(self, x: np.ndarray) -> str:
         file = io.BytesIO()
@@ -174,23 +174,23 @@ class Completions:
             names = ", ".join(repr(one["id"]) for one in models)
             raise ValueError(f"expected model to be one that {self._base} has, {names}, got {self._model!r}")
         most = found[0].get("max_model_len")
-        if isinstance(most, int) and most <= LONGEST:
-            words = f"expected a model for {LONGEST} tokens and one more, with which a recovery is checked, got {most}"
-            raise OracleError(f"{words}; start the server with a larger --max-model-len")
+        if isinstance(most, int) and most <= CHECKED_TOKENS:
+            words = f"expected a model for {CHECKED_TOKENS} tokens and one more, with which a recovery is checked"
+            raise OracleError(f"{words}, got {most}; start the server with a larger --max-model-len")
         return [f"{self._model} at {self._base}" + (f", up to {most - 1} tokens" if isinstance(most, int) else "")]
 
     def find_numbers(self, dim: int, longest: float) -> list[str]:
         """Two sequences, and one of them rounded to each narrower format: do vectors matter, are the numbers logits,
         and how coarsely are vectors rounded inside?"""
         narrower = [name for name in ROUNDOFF if ROUNDOFF[name] > ROUNDOFF[self._dtype]]
-        X = np.random.default_rng(0).standard_normal((2, TOKENS, dim))
+        X = np.random.default_rng(0).standard_normal((2, LOOK_TOKENS, dim))
         X *= min(1.0, longest / float(np.linalg.norm(X, axis=2).max()))
         sent = np.stack([*X, *(self._rounded(X[0], name) for name in narrower)])
         numbers = self.raw(sent)
         self.asked = len(sent) + self.resent
         if (numbers[0] == numbers[1]).all():
             words = "expected answers that depend on the vectors, got the same numbers for two of them"
-            raise OracleError(f"{words}; it may overlook prompt_embeds: needed is {NEEDED}")
+            raise OracleError(f"{words}; it may overlook prompt_embeds: needed is {NEEDED_SERVER}")
         self.logits = are_logits(numbers)
         if not self.logits and len(self._wanted) < 2:
             words = "expected at least two token_ids, since differences of log-probabilities are read, got one"
@@ -199,7 +199,7 @@ class Completions:
         coarsest = max(alike, key=ROUNDOFF.__getitem__, default=self._dtype)
         self.roundoff = ROUNDOFF[coarsest]
         if not self.logits and (numbers == numbers.astype(np.float32)).all():
-            self.tolerance = ROUNDINGS * SINGLE * float(np.abs(numbers).max())
+            self.tolerance = DIFFERENCE_ROUNDINGS * SINGLE * float(np.abs(numbers).max())
         above = f"what logits are above that of token {self._wanted[0]}, from log-probabilities"
         rounded = f" of float32, which are known to {self.tolerance:.1g}" if self.tolerance else ""
         inside = f", and rounded to {coarsest} inside" if alike else ""

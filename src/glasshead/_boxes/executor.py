@@ -15,10 +15,10 @@ from .._errors import OracleError
 from .._oracles import Answering, Oracle
 from .._types import no_type_check
 from .._validate import check_callable, whole
-from .base import opened
+from .base import GOES_ON, opened
 from .replicas import AT_ONCE, BATCH, Raised, answers_of, cut, together
 
-AGAIN = "make a new executor and run it again: with journal= a run goes on where it stopped"
+RUN_AGAIN = f"make a new executor and run it again: {GOES_ON}"
 
 
 @no_type_check
@@ -139,4 +139,4 @@ def refused_by_pickle(f: Any) -> str | None:
 
 def lost(executor: Any, error: Exception) -> OracleError:
     got = f"{type(error).__name__}: {str(error).rstrip('.') or 'no more is known'}"
-    return OracleError(f"expected answers from the workers of the {type(executor).__name__}, got {got}; {AGAIN}")
+    return OracleError(f"expected answers from the workers of the {type(executor).__name__}, got {got}; {RUN_AGAIN}")

@@ -14,12 +14,12 @@ from .._validate import whole
 from .address import checked_url
 from .base import opened
 from .layout import Layout, checked_place
-from .metadata import VECTORS, Described, described, parts_of
+from .metadata import VECTORS, Described, described, server_and_model
 from .parts import Parts, wants_fewer
 from .transport import ATTEMPTS, TIMEOUT, Reply, Transport, busy
 from .wire import BF16, Tensor, packed, unpacked
 
-BATCH = 1024  # sequences in a request, unless the server wants fewer
+REQUEST_SEQUENCES = 1024  # sequences in a request, unless the server wants fewer
 
 
 @no_type_check
@@ -31,7 +31,7 @@ def from_http(
     dim: int | None = None,
     output: str | None = None,
     place: int = -1,
-    batch: int = BATCH,
+    batch: int = REQUEST_SEQUENCES,
     binary: bool | str = "auto",
     timeout: float = TIMEOUT,
     attempts: int = ATTEMPTS,
@@ -55,7 +55,7 @@ def from_http(
     layout = Layout(place=checked_place(place))
     if binary not in (True, False, "auto"):
         raise ValueError(f'expected binary to be True, False or "auto", got {binary!r}')
-    _, model = parts_of(checked_url(url))
+    _, model = server_and_model(checked_url(url))
     transport = Transport(model, token=token, timeout=timeout, attempts=attempts)
     with transport.token_hidden():
         about = described(

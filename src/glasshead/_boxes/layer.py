@@ -13,17 +13,17 @@ from .._errors import OracleError
 
 SHAPES_KEPT = 8  # shapes of batches for which what a layer gets beside its tokens is remembered
 HIDDEN = "hidden_states"  # what layers call their tokens, where they are handed over by name
-TOKENS = 3  # of the sequences at which the inside is looked at
+INSIDE_TOKENS = 3  # of the sequences at which the inside is looked at
 
 # What models hand to a layer beside the tokens, by name, and what it does with it.
-TOLD = {
+POSITION_HINTS = {
     "position_embeddings": "it turns keys and queries by their places, for which a gh.Block has `rotary`",
     "alibi": "its scores fall with the distance of tokens, for which a gh.Block has `slopes`",
 }
 
 
 def accepted(forward: Any, **wanted: Any) -> dict[str, Any]:
-    """Those keywords that a function takes."""
+    """The keywords, of those given, that a function takes."""
     return {key: value for key, value in wanted.items() if key in inspect.signature(forward).parameters}
 
 
@@ -86,7 +86,7 @@ class Cut:
 
     def look(self, dtype: str, device: Any) -> tuple[int, list[str]]:
         """The length of the layer's tokens, which need not be that of the model's, and what it is told of places."""
-        tokens = self.zeros(1, TOKENS, getattr(self.torch, dtype), device)
+        tokens = self.zeros(1, INSIDE_TOKENS, getattr(self.torch, dtype), device)
         args, kw = self.caught(tokens)
         other_args, other_kw = self.caught(tokens + self.torch.linspace(1, 2, tokens.shape[-1]).to(tokens))
         pairs = [
@@ -118,7 +118,7 @@ def same_numbers(one: Any, other: Any) -> bool:
 
 def told_of_places(kw: dict[str, Any]) -> list[str]:
     """What a layer makes of the places of tokens, by what it is handed."""
-    said = [words for key, words in TOLD.items() if kw.get(key) is not None]
+    said = [words for key, words in POSITION_HINTS.items() if kw.get(key) is not None]
     turns = kw.get("position_embeddings")
     if isinstance(turns, tuple) and all(
         part.element_size() == 8 and bool((part == part.float()).all()) for part in turns
@@ -138,7 +138,7 @@ def front(torch: Any, model: Any, layers: Any, dim: int, dtype: str, device: Any
     ]
     token = torch.tensor(np.random.default_rng(0).standard_normal(dim), dtype=getattr(torch, dtype), device=device)
     try:
-        args, kw = Cut(torch, model, layers[0]).caught(token.expand(1, TOKENS, dim).clone())
+        args, kw = Cut(torch, model, layers[0]).caught(token.expand(1, INSIDE_TOKENS, dim).clone())
     finally:
         for hook in hooks:
             hook.remove()
@@ -148,5 +148,6 @@ def front(torch: Any, model: Any, layers: Any, dim: int, dtype: str, device: Any
     names = ", ".join(ran) or "something without parameters"
     if bool((seen == seen[0]).all()):
         return [f"in front of its first layer stand {names}, which change all tokens alike"]
-    words = "which change tokens by their place: gh.recover refuses that, and layer=0 cuts the first layer out"
+    words = "which change tokens by their place: gh.recover finds vectors that are added"
+    words += ", and layer=0 cuts the first layer out"
     return [f"in front of its first layer stand {names}, {words}"]

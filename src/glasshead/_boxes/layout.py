@@ -10,11 +10,12 @@ import numpy as np
 
 from .._errors import OracleError
 
-LENGTHS, SHORTER = (3, 5), (2, 4)  # of both axes, and the next time: all different, so that answers show which is which
-SCORES = 2**22  # numbers of tokens times tokens at a time: a layer holds them for each of its heads
-NOISE = 16  # times what a repeated question changes: a smaller change comes of nothing
+# Of both axes, and the next time: all different, so that answers show which is which.
+AXIS_LENGTHS, NEXT_LENGTHS = (3, 5), (2, 4)
+PAIRS_AT_ONCE = 2**22  # numbers of tokens times tokens at a time: a layer holds them for each of its heads
+REPEAT_TIMES = 16  # times what a repeated question changes: a smaller change comes of nothing
 
-EXPECTED = "(B,), (B, k), (B, N) or (B, N, k), with one answer for each of B sequences or each of their N tokens"
+ANSWER_SHAPES = "(B,), (B, k), (B, N) or (B, N, k), with one answer for each of B sequences or each of their N tokens"
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Layout:
 
 def parts(X: np.ndarray, rows: int | None = None) -> list[np.ndarray]:
     """Sequences so many at a time, or as many as memory has room for the scores of."""
-    rows = rows or max(1, SCORES // X.shape[1] ** 2)
+    rows = rows or max(1, PAIRS_AT_ONCE // X.shape[1] ** 2)
     return [X[start : start + rows] for start in range(0, len(X), rows)]
 
 
@@ -93,8 +94,8 @@ def find_layout(
     `box` answers arrays of three axes as it likes, tokens of length `longest` at most. Its batch is the axis along
     which it does not mix: changing one sequence leaves the answers to others as they are.
     """
-    X, asked = short_tokens((*LENGTHS, dim), longest), Questions(box)
-    answers, shorter = asked(X), asked(X[: SHORTER[0], : SHORTER[1]])
+    X, asked = short_tokens((*AXIS_LENGTHS, dim), longest), Questions(box)
+    answers, shorter = asked(X), asked(X[: NEXT_LENGTHS[0], : NEXT_LENGTHS[1]])
     axes = axes_of(answers.shape, shorter.shape)
     if axes == {0, 1}:
         if batch_first is None:
@@ -103,7 +104,7 @@ def find_layout(
     elif batch_first in (None, axes == {0}):
         layout = replace(layout, batch_first=axes == {0})
     else:
-        words = f"an array of shape {(*LENGTHS, dim)} is answered by one of shape {answers.shape}"
+        words = f"an array of shape {(*AXIS_LENGTHS, dim)} is answered by one of shape {answers.shape}"
         raise ValueError(f"expected batch_first={axes == {0}}, since {words}; got batch_first={batch_first}")
     return layout, asked.sequences(layout.batch_first)
 
@@ -113,9 +114,9 @@ def find_reading(
 ) -> tuple[Layout, int]:
     """The layout of a box that takes batches of one size only, and the number of sequences asked for it."""
     asked, axis, answered = Questions(box), 1 if layout.batch_first else 0, list[tuple[int, ...]]()
-    for length in (LENGTHS[1], SHORTER[1]):
+    for length in (AXIS_LENGTHS[1], NEXT_LENGTHS[1]):
         answered.append(asked(layout.sent(short_tokens((batch, length, dim), longest))).shape)
-    per_token = [len(shape) == 2 and shape[axis] for shape in answered] == [LENGTHS[1], SHORTER[1]]
+    per_token = [len(shape) == 2 and shape[axis] for shape in answered] == [AXIS_LENGTHS[1], NEXT_LENGTHS[1]]
     return replace(layout, per_token=per_token), asked.sequences(layout.batch_first)
 
 
@@ -127,21 +128,24 @@ def short_tokens(shape: tuple[int, int, int], longest: float) -> np.ndarray:
 def axes_of(answered: tuple[int, ...], shorter: tuple[int, ...]) -> set[int]:
     """Which of the first two axes of a question its answers have, from the shapes of two; refuses all other shapes."""
     kept = [
-        next((axis for axis in (0, 1) if pair == (LENGTHS[axis], SHORTER[axis])), None if pair[0] == pair[1] else -1)
+        next(
+            (axis for axis in (0, 1) if pair == (AXIS_LENGTHS[axis], NEXT_LENGTHS[axis])),
+            None if pair[0] == pair[1] else -1,
+        )
         for pair in zip(answered, shorter, strict=False)
     ]
     shapes = ([0], [1], [0, None], [1, None], [0, 1], [0, 1, None])
     alone = len(kept) == 3 and 1 in answered[:2] and kept in ([0, None, None], [None, 1, None])
     if len(answered) != len(shorter) or (kept not in shapes and not alone):
-        what = f"shape {answered} for an array of shape {LENGTHS} and dim"
-        raise OracleError(f"expected answers of shape {EXPECTED}; got {what}: choose with output=")
+        what = f"shape {answered} for an array of shape {AXIS_LENGTHS} and dim"
+        raise OracleError(f"expected answers of shape {ANSWER_SHAPES}; got {what}: choose with output=")
     return {axis for axis in kept if axis is not None}
 
 
 def find_mixing(asked: Questions, X: np.ndarray, answers: np.ndarray, axis: int) -> bool:
     """Whether the first or the last along an axis, changed, changes the answer to any other: causal boxes mix one way
     only. What a repeated question changes by itself counts for nothing."""
-    noise = NOISE * np.abs(asked(X) - answers).max()
+    noise = REPEAT_TIMES * np.abs(asked(X) - answers).max()
     for which in (0, -1):
         other = X.copy()
         np.moveaxis(other, axis, 0)[which] = np.roll(np.moveaxis(X, axis, 0)[which], 1, axis=-1)

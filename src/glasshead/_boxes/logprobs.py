@@ -15,10 +15,10 @@ NAMED = "token_id:"  # in front of a token's number, where the server names toke
 ENDLESS = -9999.0  # what servers write for minus infinity, and for everything below it
 CERTAIN_LOGITS = math.log(2.0)  # probabilities add up to 1 at most, so what adds up to 2 is no rounding of them
 
-NEEDED = "a server that takes vectors as prompts (vLLM, started with --enable-prompt-embeds)"
+NEEDED_SERVER = "a server that takes vectors as prompts (vLLM, started with --enable-prompt-embeds)"
 
 
-def numbers_of(message: Any, sequences: int, token_ids: Sequence[int]) -> np.ndarray:
+def token_numbers(message: Any, sequences: int, token_ids: Sequence[int]) -> np.ndarray:
     """One row for each sequence of a request, the number of each wanted token in it."""
     choices = message.get("choices") if isinstance(message, Mapping) else None
     if not isinstance(choices, list) or not all(isinstance(choice, Mapping) for choice in choices):
@@ -26,7 +26,7 @@ def numbers_of(message: Any, sequences: int, token_ids: Sequence[int]) -> np.nda
     by_index = {choice.get("index"): choice for choice in choices}
     if len(choices) != sequences or set(by_index) != set(range(sequences)):
         words = f"expected {sequences} choices, one for each prompt, got {len(choices)}"
-        raise OracleError(f"{words}; does it read prompt_embeds? needed is {NEEDED}")
+        raise OracleError(f"{words}; does it read prompt_embeds? needed is {NEEDED_SERVER}")
     return np.array([next_token(by_index[index], token_ids) for index in range(sequences)])
 
 
@@ -41,7 +41,7 @@ def next_token(choice: Mapping[str, Any], token_ids: Sequence[int]) -> list[floa
     missing = [token for token in token_ids if f"{NAMED}{token}" not in given]
     if missing:
         raise OracleError(f"expected a number for each of {len(token_ids)} tokens, got {left_out(given, missing)}")
-    return [checked(given[f"{NAMED}{token}"], token) for token in token_ids]
+    return [checked_number(given[f"{NAMED}{token}"], token) for token in token_ids]
 
 
 def left_out(given: Mapping[str, Any], missing: list[int]) -> str:
@@ -54,7 +54,7 @@ def left_out(given: Mapping[str, Any], missing: list[int]) -> str:
     return f"{words}; give logprobs=-1 to read all tokens, and start it with --max-logprobs -1"
 
 
-def checked(number: Any, token: int) -> float:
+def checked_number(number: Any, token: int) -> float:
     usable = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
     if not usable or number == ENDLESS:
         words = f"expected a number for token {token}, got {number!r}"

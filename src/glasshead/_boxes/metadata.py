@@ -33,7 +33,7 @@ class Described:
     binary: bool
 
 
-def parts_of(url: str) -> tuple[str, str]:
+def server_and_model(url: str) -> tuple[str, str]:
     """The address of the server and that of the model, of the model's own address."""
     found = re.fullmatch(r"(.+)/v2/models/[^/]+(/versions/[^/]+)?", url.removesuffix("/infer"))
     if not found:
@@ -46,7 +46,7 @@ def described(
     transport: Transport, url: str, *, dim: int | None, output: str | None, binary: bool | str, dtype: DTypeLike
 ) -> Described:
     """What the server at `url` says, checked; `dim` and `dtype` are used where it does not say them."""
-    root, model = parts_of(url)
+    root, model = server_and_model(url)
     about = transport.get(f"{root}/v2").json()
     about = about if isinstance(about, dict) else {}
     transport.get(f"{model}/ready", again=not_ready)

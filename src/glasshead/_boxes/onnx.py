@@ -26,7 +26,7 @@ LACKING = "NOT_IMPLEMENTED"  # what it says of operations that it does not have 
 # What other inputs with the axes (batch, tokens) are given, by the names that the usual exporters have for them. Ids
 # remain an input where a file was cut behind its embedding and looks at their shape; 1 is no padding in most
 # vocabularies.
-USUAL: dict[str, Callable[[tuple[int, ...]], np.ndarray]] = {
+USUAL_INPUTS: dict[str, Callable[[tuple[int, ...]], np.ndarray]] = {
     "attention_mask": np.ones,
     "token_type_ids": np.zeros,
     "position_ids": lambda shape: np.broadcast_to(np.arange(shape[1]), shape),
@@ -171,8 +171,8 @@ def fixed_axis(box: OnnxBox, batch_first: bool | None) -> int | None:
 def filling(one: Any, shape: tuple[int, ...]) -> np.ndarray | None:
     """What an input beside the tokens is given for a batch of this shape, or None for one that is not known."""
     numbers = FORMATS.get(one.type) or IDS.get(one.type) or bool
-    if one.name in USUAL and len(one.shape) == 2:
-        return np.ascontiguousarray(USUAL[one.name](shape), dtype=numbers)
+    if one.name in USUAL_INPUTS and len(one.shape) == 2:
+        return np.ascontiguousarray(USUAL_INPUTS[one.name](shape), dtype=numbers)
     if one.name.startswith(PAST) and len(one.shape) == 4 and isinstance(one.shape[1], int):
         return np.zeros((shape[0], one.shape[1], 0, one.shape[3]), dtype=numbers)
     return np.zeros(1, dtype=bool) if one.name == MERGED else None
@@ -189,7 +189,7 @@ class OnnxBox:
         self.layout, self.fixed, self.resent = Layout(), None, 0
         if strange := [one for one in self.others if filling(one, (1, 1)) is None]:
             words = f"{listed(strange)}, of which nothing is known: make it a constant of the file"
-            raise ValueError(f"expected {self.input!r}, and {list(USUAL)} at most, as inputs; got {words}")
+            raise ValueError(f"expected {self.input!r}, and {list(USUAL_INPUTS)} at most, as inputs; got {words}")
 
     def raw(self, X: np.ndarray) -> np.ndarray:
         """What the session answers to an array as it stands."""
@@ -212,7 +212,9 @@ class OnnxBox:
         said = [] if self.dtype == "float64" else [f"it is asked in {self.dtype}"]
         said += [f"its output {self.output!r} is read, one of {self.several}"] * (len(self.several) > 1)
         said += [
-            f"{one.name!r} is filled with {FILLED.get(one.name, 'ones')}" for one in self.others if one.name in USUAL
+            f"{one.name!r} is filled with {FILLED.get(one.name, 'ones')}"
+            for one in self.others
+            if one.name in USUAL_INPUTS
         ]
         said += [f"it takes batches of {self.fixed} only"] * (self.fixed is not None)
         return said + self.layout.notes

@@ -14,14 +14,13 @@ from .._errors import OracleError
 from .._oracles import Answering, Oracle
 from .._types import no_type_check
 from .._validate import whole
-from .base import opened
+from .base import GOES_ON, opened
 from .cluster import Cluster, join_cluster, told
 from .replicas import AT_ONCE, BATCH, Raised, answers_of, cut, together
 
-ATTEMPTS = 5  # times that a part may be lost with its replica: then it is the part that ends replicas
+PART_ATTEMPTS = 5  # times that a part may be lost with its replica: then it is the part that ends replicas
 PATIENCE = 60.0  # seconds for a replica to be placed on the cluster, or for one of them to come back when all are lost
 PAUSE = 0.1  # seconds before a replica is called again that is not there yet
-LATER = "with journal= a run goes on where it stopped"
 
 
 @no_type_check
@@ -148,7 +147,7 @@ class Actors:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         if not self.close.alive or not self._cluster.there:
             raise OracleError(
-                f"expected the Ray cluster of this oracle, which was left; call gh.from_ray again: {LATER}"
+                f"expected the Ray cluster of this oracle, which was left; call gh.from_ray again: {GOES_ON}"
             )
         parts = cut(X, len(self._actors), self._batch)
         found, lost = [np.empty(0)] * len(parts), [0] * len(parts)
@@ -174,7 +173,7 @@ class Actors:
                     self._away[self._actors[slot].up.remote()] = slot
                 continue
             except self._ray.exceptions.RayError as error:
-                raise OracleError(f"expected answers from the Ray cluster, got {told(error)}; {LATER}") from error
+                raise OracleError(f"expected answers from the Ray cluster, got {told(error)}; {GOES_ON}") from error
             if isinstance(answer, Raised):
                 raise answer.error
             found[k] = answer
@@ -191,7 +190,7 @@ class Actors:
         done, _ = self._ray.wait([*sent, *self._away], num_returns=1, timeout=left)
         if not done:
             words = f"all {len(self._actors)} were lost, and none came back within {PATIENCE:g} s"
-            raise OracleError(f"expected a replica on the Ray cluster, but {words}; {LATER}")
+            raise OracleError(f"expected a replica on the Ray cluster, but {words}; {GOES_ON}")
         return done[0]
 
     def _returned(self, call: Any) -> list[int]:
@@ -210,7 +209,7 @@ class Actors:
 
     def _give_up(self, times: int, part: np.ndarray, error: Exception) -> None:
         """Unless a part that was lost with its replica may be sent again, which is counted."""
-        if times == ATTEMPTS:
+        if times == PART_ATTEMPTS:
             what = f"{len(part)} sequences of {part.shape[1]} tokens"
             words = f"expected answers to {what}, but {times} replicas in a row were lost with them"
             raise OracleError(f"{words}; see whether the box ends its process on them ({told(error)})", part[0])

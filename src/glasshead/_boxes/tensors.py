@@ -105,7 +105,7 @@ class TensorBox:
 
     @property
     def roundoff(self) -> float:
-        """Of the coarsest format in which it computes, as far as it is known."""
+        """The unit roundoff of the coarsest format in which it computes, as far as it is known."""
         formats = [self.dtype] + [name(self.autocast)] * (self.autocast is not None)
         return max(PRODUCTS.get(self.products, 0.0), *(ROUNDOFF[each] for each in formats))
 

@@ -12,7 +12,7 @@ from .._oracles import SINGLE, Oracle, ValueOracle
 from .._types import no_type_check
 from .._validate import whole
 from .base import needs, opened
-from .layer import TOKENS, Cut, accepted, front, layers_of
+from .layer import INSIDE_TOKENS, Cut, accepted, front, layers_of
 from .tensors import TensorBox, format_of, refuse_training
 
 OUTPUTS = "hidden", "logits"
@@ -123,7 +123,8 @@ def read_rounding(oracle: Oracle) -> bool:
     """Whether a box of float64 rounds to fewer digits inside: its answers along a very short line are not straight."""
     rng, longest = np.random.default_rng(1), min(1.0, oracle.reach)
     start, way = (
-        part * longest / 2 / np.linalg.norm(part, axis=1).max() for part in rng.standard_normal((2, TOKENS, oracle.dim))
+        part * longest / 2 / np.linalg.norm(part, axis=1).max()
+        for part in rng.standard_normal((2, INSIDE_TOKENS, oracle.dim))
     )
     answers = oracle(start + STEP * np.arange(POINTS)[:, None, None] * way)
     bends = np.abs(np.diff(answers, n=2, axis=0)).max()

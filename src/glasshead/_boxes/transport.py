@@ -23,16 +23,14 @@ from .._errors import OracleError
 from .._types import no_type_check
 from .._validate import positive
 from .address import checked_token, is_loopback
-from .base import needs
+from .base import CONNECT, GOES_ON, needs, quoted
 
 ATTEMPTS = 10  # failures in a row before a box is given up: half a minute of waiting in between
 FIRST_ATTEMPTS = 3  # the same, as long as nobody was ever reached: the address may be wrong
 FIRST_WAIT, LONGEST_WAIT = 0.1, 30.0  # seconds; twice as long after every failure
 MOST_ASKED = 120.0  # seconds: a server that asks for a longer pause is given up for now
-CONNECT = 10.0  # seconds for a connection
 TIMEOUT = 60.0  # seconds for an answer
-QUOTED = 200  # characters of an answer that is no answer
-LATER = "try again later: with journal= a run goes on where it stopped"
+LATER = f"try again later: {GOES_ON}"
 ADDRESS = "see whether the server is up and the address is right"
 JITTER = random.SystemRandom()  # not the generator that a user may have seeded
 BUSY = 408, 425, 429, 502, 503, 504  # answers that may be others the next time
@@ -65,8 +63,7 @@ class Reply:
                 said = said[key]
         if not isinstance(said, str):
             said = self.body.decode("utf-8", "replace")
-        said = " ".join(said.split())
-        return said if len(said) <= QUOTED else f"{said[:QUOTED]}.."
+        return quoted(said)
 
     @property
     def pause(self) -> float:

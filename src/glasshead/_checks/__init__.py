@@ -4,13 +4,13 @@
 with a network behind them, and of yes and no; `odds` that of one head's weights, `front_odds` the same behind a
 network, and `balance` behind yes and no. `held_out` draws, asks and judges fresh sequences; `heads`, `signs` and
 `front` add what their families need. `judge` decides last, for every family alike, from the answers to `ordinary`
-sequences; `bounds` has what these say of bounds, and `refusals` are of what knows too little. `noise` tells noise that
-nobody promised from a box of another kind, `promise` finds what could be promised, and `cause` says what may be behind
-a refusal. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a broken law raises `TargetMismatch`.
+sequences, and refuses what knows too little; `bounds` has what these say of bounds. `noise` tells noise that nobody
+promised from a box of another kind, `promise` finds what could be promised, and `cause` says what may be behind a
+refusal. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a broken law raises `TargetMismatch`.
 """
 
 from .balance import BALANCE_QUERIES
-from .cause import add_cause, find_rounded_tokens
+from .cause import find_cause_of, find_rounded_tokens
 from .family_laws import (
     check_block_laws,
     check_front_laws,

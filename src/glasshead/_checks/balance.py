@@ -16,19 +16,22 @@ import numpy as np
 
 from .._errors import ASKED_AGAIN, BALANCED_KEYS, EVERYWHERE, Evidence
 from .._learned import LearnedHead
+from .._linalg import rms
 from .._models import Attention
 from .._oracles import Oracle, Voting
 from .held_out import Compared
 from .ordinary import NEIGHBOUR_TIMES, NEIGHBOURS, by_length
 
-SIZES = 1.0, 1.0, 1 / 64  # of last tokens: two that suit, as heads may agree at one, and one that hardly has scores,
-KEYS = 2  # beside each; there the least error of a score shows, and a key bias may have been read
-DRAWS = 24  # keys to choose from, for each last token
-STEPS, FURTHEST = 64, 4.0  # a key is moved along v in so many steps, up to so many times its length, to balance
-REFINED = 10  # times: each step in as many, all that double precision has
+# Two that suit, as heads may agree at one, and one that hardly has scores: there the least error of a score shows, and
+# a key bias may have been read.
+LAST_TOKEN_SIZES = 1.0, 1.0, 1 / 64
+KEYS = 2  # beside each last token
+KEY_DRAWS = 24  # keys to choose from, for each last token
+BALANCE_STEPS, FURTHEST = 64, 4.0  # a key is moved along v in so many steps, up to so many times its length, to balance
+REFINEMENTS = 10  # times: each step in as many, all that double precision has
 CLOSE = 0.1  # of a key's value: what bounds must leave open less than
 FINER = 16.0  # times finer than errors within the bounds typically are: how closely changes are found
-BALANCE_QUERIES = len(SIZES) * (KEYS * 14 + 2)  # about as many
+BALANCE_QUERIES = len(LAST_TOKEN_SIZES) * (KEYS * 14 + 2)  # about as many
 PADDED = 2.0  # times what rounding may move a change by
 
 
@@ -61,7 +64,7 @@ def check_balance(oracle: Oracle, learned: LearnedHead, rng: np.random.Generator
     """What breaks the law, a change that is not where the model has it, or one that is elsewhere when it is asked about
     again; about a dozen queries for each key, and two for each pair of them."""
     suited = learned.suits(oracle.reach / 2)[0]
-    keys = [key for shorter in SIZES for key in balancing_keys(oracle, learned, shorter * suited, rng)]
+    keys = [key for shorter in LAST_TOKEN_SIZES for key in balancing_keys(oracle, learned, shorter * suited, rng)]
     sure = Voting(oracle) if oracle.flips > 0 else oracle
     if (broken := check_ends(sure, keys, EVERYWHERE)) is not None:
         return broken
@@ -70,15 +73,15 @@ def check_balance(oracle: Oracle, learned: LearnedHead, rng: np.random.Generator
         return broken
     pairs = [(k, other, end) for k, other in combinations(keys, 2) if k.last is other.last for end in (0, 1)]
     X = [np.stack([k.at(k.ends[end]), other.at(other.ends[end]), k.last, k.last]) for k, other, end in pairs]
-    return check_sides(sure, X, said([(k, end) for k, _, end in pairs]), BALANCED_KEYS)
+    return check_sides(sure, X, sides_at([(k, end) for k, _, end in pairs]), BALANCED_KEYS)
 
 
 def check_ends(oracle: Oracle, keys: list[Balancing], law: str) -> Evidence | None:
     ends = [(key, end) for key in keys for end in (0, 1)]
-    return check_sides(oracle, [key.beside(key.ends[end]) for key, end in ends], said(ends), law)
+    return check_sides(oracle, [key.beside(key.ends[end]) for key, end in ends], sides_at(ends), law)
 
 
-def said(ends: list[tuple[Balancing, int]]) -> np.ndarray:
+def sides_at(ends: list[tuple[Balancing, int]]) -> np.ndarray:
     """What is answered at the lower ends, and at the upper ones."""
     return np.array([key.yes == bool(end) for key, end in ends], bool)
 
@@ -104,7 +107,7 @@ def balancing_keys(oracle: Oracle, learned: LearnedHead, size: float, rng: np.ra
     head, around = learned.model, learned.neighbours(0.0, NEIGHBOURS, rng)
     exact = learned.with_bounds_times(0.0, 0.0)
     found = 0
-    last, *draws = size * rng.standard_normal((1 + DRAWS, oracle.dim)) - float(head.bias) * head.v
+    last, *draws = size * rng.standard_normal((1 + KEY_DRAWS, oracle.dim)) - float(head.bias) * head.v
     yes = float(last @ head.v + head.bias) < 0
     way = head.v if yes else -head.v
     for key in draws:
@@ -124,7 +127,7 @@ def balancing_keys(oracle: Oracle, learned: LearnedHead, size: float, rng: np.ra
         far = NEIGHBOUR_TIMES * float(off.max()) + pad
         if far < step and float(np.linalg.norm(made.beside(along + far + pad), axis=1).max()) <= oracle.reach:
             found += 1
-            width = max(float(np.sqrt(np.mean(off**2))) / FINER, pad)
+            width = max(rms(off) / FINER, pad)
             yield replace(made, low=along - far, high=along + far, width=width, pad=pad)
 
 
@@ -138,11 +141,11 @@ def balanced_along(head: Attention, key: np.ndarray, last: np.ndarray, way: np.n
         X = np.stack([key + along[:, None] * way, np.broadcast_to(last, (len(along), len(last)))], axis=1)
         return side * np.asarray(head(X)) > 0
 
-    grid = start + furthest * np.linspace(0, 1, STEPS)
+    grid = start + furthest * np.linspace(0, 1, BALANCE_STEPS)
     if not (there := beyond(grid)).any() or there[0]:
         return None
-    for _ in range(REFINED):
+    for _ in range(REFINEMENTS):
         first = max(1, int(there.argmax()))
-        grid = np.linspace(grid[first - 1], grid[first], STEPS)
+        grid = np.linspace(grid[first - 1], grid[first], BALANCE_STEPS)
         there = beyond(grid)
     return float(grid.mean())

@@ -12,16 +12,20 @@ import numpy as np
 
 from .._errors import EVERYWHERE, Evidence
 from .._learned import HeldOut, Learned, LearnedFront
+from .._linalg import rms
 from .._oracles import SINGLE, Oracle
 from .front_odds import check_odds_behind
 from .held_out import Compared
-from .odds import MORE_PROBES, PROBES, PROMISED_PROBES, check_odds
+from .odds import MORE_PROBES, ODDS_PROBES, PROMISED_PROBES, check_odds
 from .ordinary import (
     LARGER,
+    NEIGHBOURS,
     SINGLES,
     SUITED,
     USERS,
     Answered,
+    apart,
+    by_length,
     ordinary_sequences,
     read_groups,
     with_doubts,
@@ -30,8 +34,8 @@ from .ordinary import (
 WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers: a bound that may be too small
 SHRUNK = 2.0  # times the same: W is hardly further off, whatever larger bounds allow
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
-PROMISE_DOUBTED, PROMISE_BROKEN = 1.0, 4.0  # the same square, from which a promise is doubted, and not believed
-MORE_DOUBTED, DOUBT_CONFIRMED = 3, 2.0  # times as many answers again where it is doubted, and the square for all
+PROMISE_DOUBTED, PROMISE_BROKEN = 0.5, 4.0  # the same square, from which a promise is doubted, and not believed
+MORE_DOUBTED, DOUBT_CONFIRMED = 3, 1.0  # times as many answers again where it is doubted, and the square for all
 SLOPE = 80.0  # by how much less than their range answers behind a network typically move with a score: 3 to 80 times
 TIES = 0.05  # of the answers to users' tokens and larger ones: closer to a tie than any model within the bounds tells
 
@@ -56,30 +60,42 @@ def with_true_bounds(learned: Learned, groups: list[Answered]) -> Learned:
     suited, alone = of_kind(groups, SUITED), of_kind(groups, SINGLES)
     if max(suited.worse, alone.worse) <= HALF_AS_FAR:
         return learned
-    of_W, of_v = (max(1.0, WIDENED * float(np.sqrt(group.worse))) for group in (suited, alone))
-    return learned.with_bounds_measured(of_W, of_v)
+    of_W, of_v = float(np.sqrt(suited.worse)), float(np.sqrt(alone.worse))
+    of_W = max(of_W, off_by_scores(learned, suited))
+    return learned.with_bounds_measured(max(1.0, WIDENED * of_W), max(1.0, WIDENED * of_v))
+
+
+def off_by_scores(learned: Learned, group: Answered) -> float:
+    """How far off W may be, over its bound, if it is all that answers are off by: beside a large bias the bound of that
+    one may be most of what is expected of them, and hide an error of W."""
+    around = learned.with_bounds_times(1.0, 0.0).neighbours(0.0, NEIGHBOURS, np.random.default_rng(0))
+    want = by_length(learned.model, group.X)
+    typical = rms(np.array([apart(model, group.X, want) for model in around]))
+    return rms(group.off) / typical if typical > 0 else 0.0
 
 
 def check_promise(
     oracle: Oracle, learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator
 ) -> Evidence | None:
     """What contradicts the promise that bounds follow from: answers that are further off than these say. Where that is
-    so of a few it may be chance, and more of the kind are asked."""
+    so of a few it may be chance, and more are asked."""
 
     def at_most(group: Answered) -> Answered:
-        """An adversary may use up the bounds of v and the bias, which single tokens show whole."""
-        return replace(group, typical=np.maximum(group.typical, learned.most_alone(group.X)))
+        """An adversary may use up all that is promised of answers, and the bounds of v and the bias, which single
+        tokens show whole."""
+        typical = np.maximum(group.typical, learned.most_alone(group.X)) + group.level
+        return replace(group, typical=typical, level=np.zeros(len(group.X)))
 
-    worst = max((at_most(of_kind(groups, name)) for name in (SUITED, SINGLES)), key=lambda group: group.worse)
-    seen, limit = [worst], PROMISE_BROKEN
-    if PROMISE_DOUBTED < worst.worse <= PROMISE_BROKEN:
+    seen, limit = {name: [at_most(of_kind(groups, name))] for name in (SUITED, SINGLES)}, PROMISE_BROKEN
+    if PROMISE_DOUBTED < max(group.worse for (group,) in seen.values()) <= PROMISE_BROKEN:
         more = [kind for _ in range(MORE_DOUBTED) for kind in ordinary_sequences(oracle, learned, rng)]
-        more = [kind for kind in more if kind.name == worst.kind.name]
-        seen += [at_most(group) for group in read_groups(oracle, learned, held, more, rng)]
+        for group in read_groups(oracle, learned, held, [kind for kind in more if kind.name in seen], rng):
+            seen[group.kind.name].append(at_most(group))
         limit = DOUBT_CONFIRMED
-    if np.mean([group.worse for group in seen]) <= limit:
+    doubted = max(seen.values(), key=lambda group: np.mean([each.worse for each in group]))
+    if np.mean([group.worse for group in doubted]) <= limit:
         return None
-    worst = max(seen, key=lambda group: group.worse)
+    worst = max(doubted, key=lambda group: group.worse)
     return Compared(worst.X, worst.got, worst.want, worst.expected).evidence(EVERYWHERE)
 
 
@@ -104,7 +120,7 @@ def check_law_of_odds(
         return None
     by_format = oracle.box.narrow and oracle.box.exact  # what a format promises is not known to be true
     measured = doubtful and (oracle.exact or by_format)
-    fewest = PROMISED_PROBES if doubtful else PROBES
+    fewest = PROMISED_PROBES if doubtful else ODDS_PROBES
     probes = MORE_PROBES if measured or in_doubt(oracle, learned, groups) else fewest
     return check_odds(oracle, learned, rng, probes, measured=measured)
 

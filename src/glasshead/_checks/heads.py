@@ -21,7 +21,7 @@ from .held_out import Compared, Fresh, judged_fresh, read_fresh, unit_scale
 
 REFUSED_SHARE = 1e-6  # of what the choice of tokens makes of an answer: past this the box is something else
 PROMISED = 100.0  # times the promised error of an answer
-DIGITS = 1700.0  # times the precision, where that is more: 1e-4 for float32
+ROUNDOFF_TIMES = 1700.0  # times the precision, where that is more: 1e-4 for float32
 ANSWER_ROUNDINGS = 100.0  # of the bias and of the plain mean of the tokens, which may be far larger than what is judged
 LARGEST_SCORES = 4.0  # about the largest at the length of tokens chosen: errors of W show that much larger
 LENGTHS_APART = 8.0  # heads whose typical tokens differ by more are checked with tokens of their own
@@ -66,7 +66,7 @@ def refused(oracle: Oracle, learned: LearnedMultiHead) -> float:
     """The largest error of an answer, over the largest part of one that heads have chosen."""
     size = float(np.median([head.W_norm for head in choosy(learned)] or 0.0))
     asked = (learned.accuracy or 0.0) / size if size > 0 else 0.0
-    return max(REFUSED_SHARE, DIGITS * oracle.roundoff, LARGEST_SCORES * asked)
+    return max(REFUSED_SHARE, ROUNDOFF_TIMES * oracle.roundoff, LARGEST_SCORES * asked)
 
 
 def unusual(residual: float, oracle: Oracle, times: float = 1.0) -> bool:
@@ -108,7 +108,7 @@ def choosy(learned: LearnedMultiHead) -> list:
 
 
 LENGTH_STEPS, STEP_TOKENS = 8, 3  # lengths to look at, and the tokens of each sequence
-SHORTEST_SHARE, LONGEST_SHARE = 1e-6, 0.25  # of the usual length, and of the longest
+SHORTEST_CHECKED, LONGEST_CHECKED = 1e-6, 0.25  # of the usual length, and of the longest
 # Of v, and of W and a key bias: what may be unknown although the usual tokens agree.
 UNSEEN_VALUES, UNSEEN_SCORES = 1e-9, 1e-6
 WORSE_TIMES = 10.0  # times the residual there, where that is more
@@ -130,7 +130,7 @@ def check_heads_everywhere(oracle: Oracle, learned: LearnedMultiHead, rng: np.ra
 def check_all_lengths(oracle: Oracle, learned: LearnedMultiHead, check: HeldOut, rng: np.random.Generator) -> HeldOut:
     reach = oracle.reach
     usual = typical_tokens(learned, reach)
-    lengths = np.geomspace(SHORTEST_SHARE * usual.min(), max(LONGEST_SHARE * reach, usual.max()), LENGTH_STEPS)
+    lengths = np.geomspace(SHORTEST_CHECKED * usual.min(), max(LONGEST_CHECKED * reach, usual.max()), LENGTH_STEPS)
     X = lengths[:, None, None] * unit_scale(rng.standard_normal((LENGTH_STEPS, STEP_TOKENS, oracle.dim)))
     answers, expected = oracle(X), np.ravel(learned.model(X))
     compared = Compared(list(X), answers, expected, slack(oracle, learned, X, answers, check.residual or 0.0))
@@ -142,7 +142,7 @@ def slack(oracle: Oracle, learned: LearnedMultiHead, X: np.ndarray, answers: np.
     heads = learned.model.heads
     chosen = np.abs(answers - mean_answers(learned, X)) + sum(np.abs(preferred(head, X)) for head in heads)
     values = np.max([np.abs(X @ head.v).max(axis=1) for head in heads], axis=0)
-    share = max(DIGITS * oracle.roundoff, unknown(oracle, learned, residual))
+    share = max(ROUNDOFF_TIMES * oracle.roundoff, unknown(oracle, learned, residual))
     moved = sum(unsure(head, X, max(UNSEEN_SCORES, share)) for head in heads)
     return max(UNSEEN_VALUES, share) * chosen + moved + answer_errors(oracle, learned, values + np.abs(answers))
 

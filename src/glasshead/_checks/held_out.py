@@ -19,6 +19,7 @@ import numpy as np
 from .._errors import ASKED_AGAIN, FRESH_HEAD, FRESH_HEADS, Evidence
 from .._learned import HeldOut, LearnedBlock, LearnedVector, Predicting, head_length, suited_length
 from .._oracles import Oracle
+from .._recovery import MOST_PAIRS, Checked
 from .._types import Float
 
 
@@ -209,3 +210,20 @@ def check_held_out_block(oracle: Oracle, learned: LearnedBlock, rng: np.random.G
 
 
 BLOCK_LOOSE = 64.0  # times the root of a rounding
+
+
+def with_sequences(held: HeldOut, allowed: np.ndarray, residual: float, compared: Sequence[Compared] = ()) -> HeldOut:
+    """What the held-out check said, and ordinary sequences after it: how far off each could have been, of the range."""
+    residual, count = max(residual, held.residual or 0.0), len(allowed)
+    words = f"{held.words}; {count} ordinary sequences agree to {residual:.1e}"
+    checked = Checked(count, float(allowed.max()), *compared_pairs(compared)) if count else None
+    return replace(held, residual=residual, words=words, compared=held.compared + count, checked=checked)
+
+
+def compared_pairs(groups: Sequence[Compared]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Predictions and answers, number by number, evenly chosen where there are many."""
+    if not groups:
+        return (), ()
+    want, got = (np.concatenate([getattr(group, side).ravel() for group in groups]) for side in ("want", "got"))
+    chosen = np.unique(np.linspace(0, len(want) - 1, MOST_PAIRS).astype(int))
+    return tuple(want[chosen].astype(float).tolist()), tuple(got[chosen].astype(float).tolist())

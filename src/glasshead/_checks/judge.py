@@ -5,8 +5,8 @@ neither vanish nor saturate, and of larger ones. A result stands if every answer
 of answers, beyond what was promised about them and what the bounds leave open: an error level that does not depend on
 the misfit. Answers further off than 5% of their range, or than a tenth of what attention does to them, say too little
 about W whatever the reason, and the result is refused as `AccuracyUnreachable`. So is one that knows nothing: a bound
-no smaller than W, a head that shows in no answer, or, unless bounds are proved, an answer off by a tenth of the largest
-(`refusals`).
+no smaller than W, a head that shows in no answer, or, unless bounds are proved, an answer that is off by a tenth of the
+largest.
 
 The error of the box's arithmetic is measured, not guessed from the format of its answers: where answers are typically
 further off than bounds allow, the bounds are widened by as much, and are statistical from then on.
@@ -14,37 +14,39 @@ further off than bounds allow, the bounds are widened by as much, and are statis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from .._errors import ALSO_ELSEWHERE, EVERYWHERE, Evidence
-from .._learned import HeldOut, Learned, LearnedHead
-from .._oracles import Oracle, Voting
-from .._recovery import MOST_PAIRS, Checked
-from .balance import check_balance
+from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable
+from .._learned import HeldOut, Learned
+from .._oracles import Oracle
 from .bounds import check_law_of_odds, check_promise, strayed, with_bounds_behind, with_true_bounds
-from .held_out import CHECKING, Compared
+from .held_out import CHECKING, with_sequences
 from .ordinary import (
-    NEIGHBOURS,
     OF_RANGE,
     SINGLES,
     SUITED,
+    VOID,
     Answered,
+    apart,
     by_length,
     gaussian_sequences,
     ordinary_sequences,
     read_groups,
     with_doubts,
 )
-from .refusals import beyond_users, refuse_far, refuse_unbounded, refuse_undecided, refuse_unseen, refuse_void
-from .signs import beside_changes
+from .signs import check_sides_everywhere
 
-SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence,
-UNLIKELY = 1e-3  # unless bounds say that hardly one in a thousand of such checks would meet that
-MORE_SIDES = 3  # times as many sequences again where none can be asked next to a change: each says yes or no
+OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
+SEEN_CHANGE = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
+# Of the largest answer, beyond what was promised; the latter though a proved bound excuses it.
+MOST_OFF, MOST_OFF_PROVED = 0.1, 0.5
+UNBOUNDED_FAR = 0.05  # of the same, promised or not, where nothing but the answers says how well W is known
+PROVED = 0.999  # confidence: bounds that follow from a promise, and from a rank that was discovered
+FEWEST_DECIDED = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
+NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
 
 
 def check_everywhere(
@@ -58,16 +60,7 @@ def check_everywhere(
     refuse_unbounded(oracle, learned, held)
     kinds = ordinary_sequences(oracle, learned, rng)
     if oracle.answers == "sign":
-        names = (SUITED, SINGLES) if learned.one_head else ()
-        beside = [x for kind in kinds if kind.name in names for x in kind.X]
-        if beside and (broken := check_changes(oracle, learned, beside, rng)) is not None:
-            return learned, replace(held, evidence=broken)
-        if isinstance(learned, LearnedHead) and (broken := check_balance(oracle, learned, rng)) is not None:
-            return learned, replace(held, evidence=broken)
-        others = [x for kind in kinds if kind.name not in names for x in kind.X]
-        more = 0 if learned.one_head else MORE_SIDES
-        others += [x for _ in range(more) for kind in ordinary_sequences(oracle, learned, rng) for x in kind.X]
-        return learned, check_signs_everywhere(oracle, learned, held, others, rng)
+        return learned, check_sides_everywhere(oracle, learned, held, kinds, rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
     if (broken := check_law_of_odds(oracle, learned, groups, rng)) is not None:
         return learned, replace(held, evidence=broken)
@@ -88,7 +81,7 @@ def check_everywhere(
     compared = [group.compared for group in (*groups, *once)]
     allowed = np.concatenate([group.allowed_share for group in groups] or [[]])
     residual = max((group.compared.residual(group.largest) for group in (*groups, *once)), default=0.0)
-    check = with_sequences(held, allowed[np.isfinite(allowed)], residual, groups)
+    check = with_sequences(held, allowed[np.isfinite(allowed)], residual, compared[: len(groups)])
     law = ALSO_ELSEWHERE if oracle.exact and not oracle.narrow else EVERYWHERE
     evidence = next((found for each in compared if (found := each.evidence(law)) is not None), None)
     if evidence is None and learned.measurable:
@@ -114,51 +107,83 @@ def check_a_few(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> b
     return bool(np.abs(got - want).max() <= level)
 
 
-def with_sequences(held: HeldOut, allowed: np.ndarray, residual: float, groups: Sequence[Answered] = ()) -> HeldOut:
-    """What the held-out check said, and ordinary sequences after it: how far off each could have been, of the range."""
-    residual, count = max(residual, held.residual or 0.0), len(allowed)
-    words = f"{held.words}; {count} ordinary sequences agree to {residual:.1e}"
-    checked = Checked(count, float(allowed.max()), *pairs(groups)) if count else None
-    return replace(held, residual=residual, words=words, compared=held.compared + count, checked=checked)
+def refuse_unbounded(oracle: Oracle, learned: Learned, held: HeldOut) -> None:
+    """Refuses what knows nothing: a bound that is no smaller than W, or than a tenth of it behind an unknown network;
+    for W = 0, one that would not notice a W that moves scores of ordinary tokens by one."""
+    if learned.bound is None:
+        return
+    model: Any = learned.model  # what has a bound has a W
+    W = float(np.linalg.norm(model.W))
+    longest = min(np.sqrt(oracle.dim), oracle.reach)
+    if W > 0 and not learned.bound < W * (1.0 if learned.one_head else OF_ATTENTION):
+        refuse_few_digits(
+            f"a W of norm {W:.2g} was found, within {learned.bound:.2g}, which says nothing", learned, held
+        )
+    if W == 0 and not learned.bound * longest**2 <= 1:
+        refuse_few_digits(
+            f"W cannot be told from 0, nor from anything up to {learned.bound:.2g} in norm", learned, held
+        )
 
 
-def pairs(groups: Sequence[Answered]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Predictions and answers, number by number, evenly chosen where there are many."""
-    if not groups:
-        return (), ()
-    want, got = (np.concatenate([getattr(group, side).ravel() for group in groups]) for side in ("want", "got"))
-    chosen = np.unique(np.linspace(0, len(want) - 1, MOST_PAIRS).astype(int))
-    return tuple(want[chosen].astype(float).tolist()), tuple(got[chosen].astype(float).tolist())
+def refuse_few_digits(say: str, learned: Learned, check: HeldOut) -> NoReturn:
+    raise AccuracyUnreachable(f"{say}: the answers have too few digits for this box", replace(learned, check=check))
 
 
-def check_changes(oracle: Oracle, learned: Any, near: list[np.ndarray], rng: np.random.Generator) -> Evidence | None:
-    """What sequences next to a change of the answer say against it, if any does."""
-    X = beside_changes(oracle, learned, near, rng)
-    if not X:
-        return None
-    sure = Voting(oracle) if oracle.flips > 0 else oracle
-    got, want = (by_length(function, X)[:, 0] > 0 for function in (sure, learned.model))
-    return Compared(X, got, want).evidence(EVERYWHERE)
+def refuse_undecided(learned: Learned, check: HeldOut, allowed: np.ndarray) -> None:
+    """Refuses where bounds leave nearly all answers open, and next to nothing was compared; or all of them, where
+    bounds can be measured and answers were held against what is left of these."""
+    decided = int(np.isfinite(allowed).sum())
+    if decided < (1 if learned.measurable else FEWEST_DECIDED) <= len(allowed):
+        refuse_few_digits(f"bounds leave all but {decided} of {len(allowed)} fresh answers open", learned, check)
 
 
-def check_signs_everywhere(
-    oracle: Oracle, learned: Learned, held: HeldOut, X: list[np.ndarray], rng: np.random.Generator
-) -> HeldOut:
-    """Yes or no, where the model and its neighbours say the same and are not close to changing it; everywhere, for a
-    head that predicts no values but what the box says of shorter sequences."""
-    if not X:
-        return held
-    sure = Voting(oracle) if oracle.flips > 0 else oracle
-    got = by_length(sure, X)[:, 0].astype(bool)
-    want = by_length(learned.model, X)[:, 0]
-    close = float(np.sum(learned.doubt(X, want[:, None].astype(float))))  # how many scores may be off by as much as one
-    missed, allowed = got != (want > 0), SIDES_MISSED * (close > UNLIKELY)
-    if want.dtype != bool:
-        around = np.array([by_length(model, X)[:, 0] for model in learned.neighbours(0.0, NEIGHBOURS, rng)])
-        decided = (np.abs(want) > OF_RANGE * np.ptp(want)) & ((around > 0) == (want > 0)).all(axis=0)
-        missed, allowed = missed & decided, 0
-    check = with_sequences(held, np.zeros(len(X)), 0.0)
-    if missed.sum() <= allowed:
-        return check
-    compared = Compared(X, got, np.where(missed, ~got, got))
-    return replace(check, evidence=compared.evidence(EVERYWHERE), checked=None)
+def beyond_users(oracle: Oracle, learned: Learned) -> tuple[str, ...]:
+    """Whose sequences say nothing about how answers to those of users are off: single tokens, and longer keys."""
+    return (SINGLES, SUITED) if learned.levers(oracle)[0] > 1 else (SINGLES,)
+
+
+def refuse_void(learned: Learned, check: HeldOut, groups: list[Answered]) -> None:
+    """Refuses where answers are off by too large a share of their range, for tokens of a size at which bounds leave
+    less open than that, or else for those of every size; or by too large a share of what attention does to them. An
+    average of passes is known better than answers are, so that those of one size have to do."""
+    known = [group for group in groups if np.median(group.allowed) < np.inf or not learned.measurable]
+    known = [] if learned.averaged else known
+    shares = [float(np.quantile(group.share, NEARLY_ALL)) for group in known or groups]
+    share = (max if known else min)(shares, default=1.0)
+    if share > VOID:
+        refuse_few_digits(f"answers are off by {share:.0%} of their range", learned, check)
+    shares = [float(np.sqrt(np.mean(g.off**2) / np.mean(g.chosen**2))) for g in groups if np.any(g.chosen)]
+    if shares and min(shares) > OF_ATTENTION:
+        refuse_few_digits(f"answers are off by {min(shares):.0%} of what attention does to them", learned, check)
+
+
+def refuse_unseen(learned: Learned, check: HeldOut, groups: list[Answered], rng: np.random.Generator) -> None:
+    """Refuses where a head's scores, off by a tenth, would change no answer by more than those of its kind are off
+    anyway, each seen by the size of its tokens."""
+
+    def shows(model: Any, group: Answered) -> bool:
+        changed, error = apart(model, group.X, group.want), np.maximum(group.off, group.level)
+        return bool(
+            np.max(changed / group.kind.sizes) > SEEN_CHANGE * np.sqrt(np.mean((error / group.kind.sizes) ** 2))
+        )
+
+    for h, model in enumerate(learned.hidden(OF_ATTENTION, rng)):
+        if not any(shows(model, group) for group in groups):
+            refuse_few_digits(f"one head, number {h + 1} of those found, shows in no answer", learned, check)
+
+
+def refuse_far(learned: Learned, check: HeldOut, groups: list[Answered]) -> None:
+    """Refuses where an answer is off by so much that ten times as much, which a residual leaves open for others, is as
+    large as any of them. Bounds may excuse it, by a near tie say, and the box may be another one all the same; bounds
+    that were proved say what they leave open, up to half of the largest answer, from where on the residual says that
+    next to nothing is known. Of an average of passes those of one size have to do."""
+    if learned.bound is None and (share := check.residual or 0.0) > UNBOUNDED_FAR:
+        refuse_few_digits(
+            f"an answer is off by {share:.0%} of the largest, and no bound says how well W is known", learned, check
+        )
+    off = [float(np.max(group.off - group.level)) / group.largest for group in groups if group.largest > 0]
+    proved = learned.bound is not None and (learned.confidence or 0.0) >= PROVED
+    if proved and not learned.averaged:  # that is what the residual says to those who read it
+        off.append(check.residual or 0.0)
+    if (furthest := (min if learned.averaged else max)(off, default=0.0)) > (MOST_OFF_PROVED if proved else MOST_OFF):
+        refuse_few_digits(f"an answer is off by {furthest:.0%} of the largest", learned, check)

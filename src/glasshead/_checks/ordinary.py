@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +19,8 @@ JUDGE_QUERIES = ALONE + 3 * len(JUDGED_LENGTHS)
 
 OF_RANGE = 0.01  # of the range of answers: what is off by more is another function
 VOID = 0.05  # of the same: a check that allows more passes nearly anything
-ROUNDED = 4.0  # roundings of the largest number that an answer is made of
-FEW = 4  # sequences
+TERM_ROUNDINGS = 4.0  # roundings of the largest number that an answer is made of
+FEWEST_OF_A_KIND = 4  # sequences
 NEIGHBOURS = 6  # models as far from the found one as bounds leave open
 NEIGHBOUR_TIMES = 3.0  # times how far their answers typically are from its own
 LEAST_EXPECTED = 2.0**-500  # of an error: its square is still a number
@@ -42,19 +43,32 @@ def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generato
     Suited keys are some times as long and suited last tokens as much shorter, which leaves their scores as they are,
     and some of the single tokens are longer: the box is judged where its parameters were read, too.
     """
-    count = len(JUDGED_LENGTHS)
-    suited = np.resize(learned.suits(oracle.reach), count)
+    lengths = len(JUDGED_LENGTHS)
+    suited = np.resize(learned.suits(oracle.reach), lengths)
     lever, alone_lever = learned.levers(oracle)
-    larger = np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, count)
-    kinds = {USERS: 2.0 ** rng.uniform(-1, 1, count), SUITED: suited, LARGER: larger}
-    every = [
-        Sequences(name, gaussian_sequences(oracle, JUDGED_LENGTHS, sizes, rng), sizes) for name, sizes in kinds.items()
-    ]
+    larger = np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, lengths)
+    kinds = {USERS: 2.0 ** rng.uniform(-1, 1, lengths), SUITED: suited, LARGER: larger}
+    drawn = [gaussian_sequences(oracle, JUDGED_LENGTHS, sizes, rng) for sizes in kinds.values()]
+    each = zip(kinds.items(), in_turn(drawn), strict=True)
+    every = [Sequences(name, X, sizes) for (name, sizes), X in each]
     every[1] = Sequences(SUITED, [levered(oracle, x, lever) for x in every[1].X], lever * suited)
     alone = 2.0 ** rng.uniform(-1, 1, ALONE)
     alone[:ALONE_LONG] *= alone_lever
     every.append(Sequences(SINGLES, gaussian_sequences(oracle, (1,) * ALONE, alone, rng), alone))
     return [kept for kind in every if (kept := said(learned, kind)).X]
+
+
+def in_turn(kinds: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    """The sequences of every kind, with the largest entry of each last token at another place than those before: a box
+    may go by that, and few of the tokens that are drawn have it where they would show."""
+
+    def with_largest_at(x: np.ndarray, place: int) -> np.ndarray:
+        last, largest = x[-1].copy(), int(np.abs(x[-1]).argmax())
+        last[[place, largest]] = last[[largest, place]]
+        return np.concatenate([x[:-1], last[None]])
+
+    places = count()
+    return [[with_largest_at(x, next(places) % x.shape[1]) for x in X] for X in kinds]
 
 
 def levered(oracle: Oracle, x: np.ndarray, lever: float) -> np.ndarray:
@@ -68,7 +82,7 @@ def sendable(oracle: Oracle, tokens: np.ndarray) -> np.ndarray:
 
 
 def said(learned: Learned, kind: Sequences) -> Sequences:
-    """Those of a kind that the model predicts."""
+    """The sequences of a kind that the model predicts."""
     which = [i for i, x in enumerate(kind.X) if learned.says(x)]
     return Sequences(kind.name, [kind.X[i] for i in which], kind.sizes[which])
 
@@ -123,7 +137,7 @@ class Answered:
 
     @property
     def range(self) -> np.ndarray:
-        """That of all answers, for tokens of the size of each."""
+        """The range of all answers, for tokens of the size of each."""
         return self.extent * self.kind.sizes
 
     @property
@@ -177,7 +191,7 @@ def read_groups(
     got, want = by_length(oracle, everything), by_length(learned.model, everything)
     level = oracle.tolerance + oracle.rtol * np.abs(got).max(axis=1)
     terms = np.array([learned.largest_term(x) for x in everything])
-    level += ROUNDED * oracle.roundoff * np.maximum(terms, np.abs(got).max(axis=1))
+    level += TERM_ROUNDINGS * oracle.roundoff * np.maximum(terms, np.abs(got).max(axis=1))
     flat = learned.flat
     chosen = np.zeros(len(everything)) if flat is None else apart(flat, everything, want)
     groups, start = [], 0
@@ -186,7 +200,7 @@ def read_groups(
         largest = float(np.abs(got[part]).max())
         moved = got[part] - np.median(got[part], axis=0)  # a bias is no part of the range
         extent = float(np.ptp(moved / kind.sizes[:, None], axis=0).max())
-        if len(kind.X) < FEW:  # of which a range says little
+        if len(kind.X) < FEWEST_OF_A_KIND:  # of which a range says little
             extent = max(extent, float(np.ptp(got, axis=0).max() / max(kind.sizes.max(), 1.0)))
         if kind.name == SINGLES and groups:
             largest, extent = max(largest, groups[0].largest), max(extent, groups[0].extent)

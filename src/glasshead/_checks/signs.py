@@ -1,4 +1,5 @@
-"""The held-out check for yes-or-no answers: fresh sequences, half of them as close to a change of sign as is safe.
+"""Yes-or-no answers held against what was found: fresh sequences, half of them as close to a change of sign as is
+safe, and then, for the judge, ordinary ones.
 
 A sign says little where the value is large. Between two fresh sequences that the recovered head answers differently
 there is one where its answer changes; on either side of it, as near as the error bounds allow, the box must agree.
@@ -7,21 +8,35 @@ there is one where its answer changes; on either side of it, as near as the erro
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from .._errors import FRESH_HEAD
-from .._learned import HeldOut, LearnedHead, head_length
+from .._errors import EVERYWHERE, FRESH_HEAD, Evidence
+from .._learned import HeldOut, Learned, LearnedHead, head_length
 from .._models import Attention
 from .._oracles import Oracle, Voting
-from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, Compared, unit_scale
-from .ordinary import NEIGHBOUR_TIMES, NEIGHBOURS
+from .balance import check_balance
+from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, Compared, unit_scale, with_sequences
+from .ordinary import (
+    NEIGHBOUR_TIMES,
+    NEIGHBOURS,
+    OF_RANGE,
+    SINGLES,
+    SUITED,
+    Sequences,
+    by_length,
+    ordinary_sequences,
+)
 
 SAFE_MARGIN = 2.0  # times the error bounds: what a predicted value must be to be held against the box
 SIGN_DRAWS = 64  # sequences drawn until two of them are answered differently
 EDGE_HALVINGS = 60  # all that double precision has
 FLAT_SCORE = 0.25  # scores of tokens of that length are certainly below a quarter
 LEAST_BOUND = 2.0**-512
+SIDES_MISSED = 1  # of yes-or-no answers behind a network, which may change next to an ordinary sequence,
+UNLIKELY_MISS = 1e-3  # unless bounds say that hardly one in a thousand of such checks would meet that
+MORE_SIDES = 3  # times as many sequences again where none can be asked next to a change: each says yes or no
 
 SIGN_QUERIES = len(CHECKED_LENGTHS) * 2 * PER_LENGTH
 
@@ -109,3 +124,53 @@ def edge(oracle: Oracle, learned: LearnedHead, length: int, rng: np.random.Gener
             break
         ends[int(value <= 0)] = middle[0]
     return ends
+
+
+def check_sides_everywhere(
+    oracle: Oracle, learned: Learned, held: HeldOut, kinds: list[Sequences], rng: np.random.Generator
+) -> HeldOut:
+    """The judge where answers are yes and no: next to a change of the answer, as to keys that balance each other, and
+    on ordinary sequences of these kinds."""
+    names = (SUITED, SINGLES) if learned.one_head else ()
+    beside = [x for kind in kinds if kind.name in names for x in kind.X]
+    if beside and (broken := check_changes(oracle, learned, beside, rng)) is not None:
+        return replace(held, evidence=broken)
+    if isinstance(learned, LearnedHead) and (broken := check_balance(oracle, learned, rng)) is not None:
+        return replace(held, evidence=broken)
+    others = [x for kind in kinds if kind.name not in names for x in kind.X]
+    more = 0 if learned.one_head else MORE_SIDES
+    others += [x for _ in range(more) for kind in ordinary_sequences(oracle, learned, rng) for x in kind.X]
+    return check_signs_everywhere(oracle, learned, held, others, rng)
+
+
+def check_changes(oracle: Oracle, learned: Any, near: list[np.ndarray], rng: np.random.Generator) -> Evidence | None:
+    """What sequences next to a change of the answer say against it, if any does."""
+    X = beside_changes(oracle, learned, near, rng)
+    if not X:
+        return None
+    sure = Voting(oracle) if oracle.flips > 0 else oracle
+    got, want = (by_length(function, X)[:, 0] > 0 for function in (sure, learned.model))
+    return Compared(X, got, want).evidence(EVERYWHERE)
+
+
+def check_signs_everywhere(
+    oracle: Oracle, learned: Learned, held: HeldOut, X: list[np.ndarray], rng: np.random.Generator
+) -> HeldOut:
+    """Yes or no, where the model and its neighbours say the same and are not close to changing it; everywhere, for a
+    head that predicts no values but what the box says of shorter sequences."""
+    if not X:
+        return held
+    sure = Voting(oracle) if oracle.flips > 0 else oracle
+    got = by_length(sure, X)[:, 0].astype(bool)
+    want = by_length(learned.model, X)[:, 0]
+    close = float(np.sum(learned.doubt(X, want[:, None].astype(float))))  # how many scores may be off by as much as one
+    missed, allowed = got != (want > 0), SIDES_MISSED * (close > UNLIKELY_MISS)
+    if want.dtype != bool:
+        around = np.array([by_length(model, X)[:, 0] for model in learned.neighbours(0.0, NEIGHBOURS, rng)])
+        decided = (np.abs(want) > OF_RANGE * np.ptp(want)) & ((around > 0) == (want > 0)).all(axis=0)
+        missed, allowed = missed & decided, 0
+    check = with_sequences(held, np.zeros(len(X)), 0.0)
+    if missed.sum() <= allowed:
+        return check
+    compared = Compared(X, got, np.where(missed, ~got, got))
+    return replace(check, evidence=compared.evidence(EVERYWHERE), checked=None)

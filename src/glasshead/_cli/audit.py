@@ -67,10 +67,10 @@ def command(
     from .._audit import TargetSource
     from .._report import report, shown_command, without_secrets
     from .folder import folder_for
-    from .target import Asked, open_target
+    from .target import TargetOptions, open_target
 
     check_replicas(ray, replicas)
-    asked = Asked(dim, answers, 0.0, 0.0, 0.0, max_norm, None, None)
+    asked = TargetOptions(dim, answers, 0.0, 0.0, 0.0, max_norm, None, None)
     folder = run or folder_for(None, f"audit-{Path(target).stem}")
     source = TargetSource(partial(open_target, target, asked), without_secrets(target))
     with redirect_stdout(sys.stderr) if as_json else nullcontext():

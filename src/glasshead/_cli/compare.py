@@ -42,7 +42,7 @@ def command(
         raise ValueError(f"expected --tol to be a number >= 0, got {tol}")
     first, second = load_model(a), load_model(b)
     far = distance(first, second, up_to_scale=up_to_scale)
-    same, what = far <= tol, compared(first, second, up_to_scale)
+    same, what = far <= tol, what_is_compared(first, second, up_to_scale)
     if as_json:
         print_json({"same": same, "compared": what, "distance": far, "tol": tol, "up_to_scale": up_to_scale})
     else:
@@ -62,7 +62,7 @@ def command(
     return 0 if same else DIFFERENT
 
 
-def compared(first: Any, second: Any, up_to_scale: bool) -> str:
+def what_is_compared(first: Any, second: Any, up_to_scale: bool) -> str:
     """What the distance of two models is about."""
     if any(hasattr(model, "behind") for model in (first, second)):
         return ONLY_W

@@ -44,7 +44,7 @@ def phase(
     """
     from .._boxes import ray_executor
     from .._oracles import bar
-    from .phase import phase as run
+    from .phase import run_phase
 
     if rank > dim:
         raise ValueError(f"expected a rank from 1 to --dim {dim}, got --rank {rank}")
@@ -53,7 +53,7 @@ def phase(
         nullcontext() if ray is None else ray_executor(ray, replicas) as executor,
         nullcontext() if as_json else bar("points") as report,
     ):
-        content = run(folder, dim, rank, trials, report, executor)
+        content = run_phase(folder, dim, rank, trials, report, executor)
     if as_json:
         print_json(content)
     else:

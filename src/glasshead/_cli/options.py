@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .._families import ANSWERS, NAMES
+from .._families import ANSWERS, FAMILY_NAMES
 
 GIVEN: ContextVar[tuple[str, ...]] = ContextVar("the command line that is being carried out", default=())
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes; the others are in outcome.py
@@ -76,7 +76,9 @@ def unwrapped(text: str | None) -> str:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to stdout and nothing else.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed does the same again.")]
-Family = Annotated[str, typer.Option(help="What the box is: " + ", ".join(NAMES) + ".", autocompletion=one_of(NAMES))]
+FamilyName = Annotated[
+    str, typer.Option(help="What the box is: " + ", ".join(FAMILY_NAMES) + ".", autocompletion=one_of(FAMILY_NAMES))
+]
 Answers = Annotated[
     str, typer.Option(help="What the box answers: " + ", ".join(ANSWERS) + ".", autocompletion=one_of(ANSWERS))
 ]
@@ -89,7 +91,7 @@ Ray = Annotated[
     typer.Option(metavar="ADDRESS", help="On a Ray cluster: local starts one here, auto, HOST:PORT."),
 ]
 Replicas = Annotated[int | None, typer.Option(min=1, help="How many at a time, with --ray.")]
-Accuracy = Annotated[float | None, typer.Option(help="The largest acceptable error of W, in Frobenius norm.")]
+WantedAccuracy = Annotated[float | None, typer.Option(help="The largest acceptable error of W, in Frobenius norm.")]
 
 
 def check_replicas(ray: str | None, replicas: int | None) -> None:

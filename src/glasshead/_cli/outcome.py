@@ -155,7 +155,7 @@ def show(error: BaseException) -> None:
         more = [("known so far", known(error)), ("still needed", f"at least {error.needed:,} more")]
     elif isinstance(error, OracleError) and error.__cause__ is not None:
         more = [("raised in", place(error.__cause__))]
-    screen.print(Text.assemble((f"{headline(error)}: ", "bold red"), as_options(first)))
+    screen.print(Text.assemble((f"{title_of(error)}: ", "bold red"), as_options(first)))
     if more:
         screen.print(Padding(rows(*more), (0, 0, 0, 2)))
     for hint in hints(error):
@@ -171,7 +171,7 @@ def as_options(words: str) -> str:
     return re.sub(r"\b([a-z_]+)=\"?([^\s\"),;]*)\"?", option, words)
 
 
-def headline(error: BaseException) -> str:
+def title_of(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return "Stopped"
     titles = {

@@ -24,7 +24,7 @@ RATIOS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 OUR_EXTRA = OVERHEAD + DISCOVERY
 
 
-def phase(
+def run_phase(
     folder: Path,
     dim: int = 24,
     rank: int = 2,

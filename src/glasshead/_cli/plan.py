@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Accuracy, Answers, Family, Json, Price, Rank, examples
+from .options import Answers, FamilyName, Json, Price, Rank, WantedAccuracy, examples
 from .screen import console, print_json, rows
 
 EXAMPLES = examples(
@@ -22,11 +22,11 @@ USUAL_HEADS = 2, 4, 8, 12  # numbers of heads that "auto" is planned for, where 
 
 def command(
     dim: Annotated[int, typer.Option(min=1, help="The length of a token.")],
-    family: Family = "attention",
+    family: FamilyName = "attention",
     rank: Rank = None,
     heads: Annotated[int, typer.Option(min=1, help="How many heads the box has.")] = 1,
     answers: Answers = "value",
-    accuracy: Accuracy = None,
+    accuracy: WantedAccuracy = None,
     width: Annotated[int | None, typer.Option(min=1, help="How many neurons a transformer has.")] = None,
     biases: Annotated[bool, typer.Option("--biases", help="The box has a key bias and a bias.")] = False,
     outputs: Annotated[int, typer.Option(min=1, help="How many numbers an answer holds.")] = 1,

@@ -13,15 +13,15 @@ import typer
 
 from .options import (
     GIVEN,
-    Accuracy,
     Answers,
-    Family,
+    FamilyName,
     Json,
     Price,
     Rank,
     Ray,
     Replicas,
     Seed,
+    WantedAccuracy,
     examples,
     one_of,
     targets,
@@ -47,14 +47,14 @@ def command(
             autocompletion=targets,
         ),
     ],
-    family: Family = "auto",
+    family: FamilyName = "auto",
     answers: Answers = "value",
     tolerance: Annotated[float, typer.Option(help="How far an answer may be from the truth.")] = 0.0,
     rtol: Annotated[float, typer.Option(help="The same, relative to the truth.")] = 0.0,
     flips: Annotated[float, typer.Option(help="How often a yes or no may be wrong, at most.")] = 0.0,
     max_norm: Annotated[float | None, typer.Option(help="Never send a token longer than this.")] = None,
     rank: Rank = None,
-    accuracy: Accuracy = None,
+    accuracy: WantedAccuracy = None,
     budget: Annotated[int | None, typer.Option(help="The most queries to ask.")] = None,
     norm: Annotated[
         str, typer.Option(help="A normalisation before the head: auto, none, layer:1e-5, rms:1e-6.")
@@ -93,9 +93,9 @@ def command(
     from .._report import History, Run, report, shown_command, without_secrets
     from .folder import folder_for, kept_in
     from .outcome import advice, show_notes, show_recovery
-    from .target import Asked, open_target
+    from .target import TargetOptions, open_target
 
-    asked = Asked(dim, answers, tolerance, rtol, flips, max_norm, dtype, place, output, cut, ray, replicas)
+    asked = TargetOptions(dim, answers, tolerance, rtol, flips, max_norm, dtype, place, output, cut, ray, replicas)
     saved = None if as_json and run is None else folder_for(run, target)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the box may print; our stdout is JSON only
         oracle, truth = open_target(target, asked)

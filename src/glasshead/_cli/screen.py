@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-PATIENCE = 1.0  # seconds before a bar appears
+BAR_DELAY = 1.0  # seconds before a bar appears
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -68,7 +68,7 @@ def patient_bar(units: str = "queries") -> Iterator[Callable[[int, int, str], No
 
         def progress(done: int, planned: int, what: str) -> None:
             nonlocal shown
-            if shown is None and time.monotonic() - begun > PATIENCE:
+            if shown is None and time.monotonic() - begun > BAR_DELAY:
                 shown = stack.enter_context(bar(units))
             if shown is not None:
                 shown(done, planned, what)

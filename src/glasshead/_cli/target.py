@@ -21,7 +21,7 @@ FORMS = (
 )
 
 
-class Asked(NamedTuple):
+class TargetOptions(NamedTuple):
     """What the command line says about the box behind TARGET; None and 0 say nothing."""
 
     dim: int | None
@@ -62,7 +62,7 @@ class Asked(NamedTuple):
             raise ValueError(f"expected {words}: where the cluster is, and how many boxes to have there")
 
 
-def open_target(target: str, asked: Asked) -> tuple[Any, Any | None]:
+def open_target(target: str, asked: TargetOptions) -> tuple[Any, Any | None]:
     """An oracle, and the model in it where that is known because TARGET is one of our files."""
     import glasshead as gh
 
@@ -88,7 +88,7 @@ def open_target(target: str, asked: Asked) -> tuple[Any, Any | None]:
         raise FileNotFoundError(f"there is no {target} here; expected {FORMS}")
     box = load_callable(target)
     if isinstance(box, gh.Oracle):
-        refuse(asked, *(name for name in Asked._fields if name != "answers"))
+        refuse(asked, *(name for name in TargetOptions._fields if name != "answers"))
         return box, None
     dim = asked.dim or getattr(box, "dim", None)
     if dim is None:
@@ -102,7 +102,7 @@ def open_target(target: str, asked: Asked) -> tuple[Any, Any | None]:
     return oracle(answered_at(box, asked.place), dim, **promise), None
 
 
-def on_ray(make: Callable[[], Callable[..., Any]], dim: int, asked: Asked) -> Any:
+def on_ray(make: Callable[[], Callable[..., Any]], dim: int, asked: TargetOptions) -> Any:
     """An oracle on replicas, each of which calls `make`."""
     import glasshead as gh
 
@@ -130,7 +130,7 @@ def answered_at(box: Callable[..., Any], place: int) -> Callable[..., Any]:
     return lambda X: layout.read(np.asarray(box(layout.sent(X))))
 
 
-def refuse(asked: Asked, *names: str) -> None:
+def refuse(asked: TargetOptions, *names: str) -> None:
     """Options that this kind of target says by itself."""
     for name in names:
         given = getattr(asked, name)

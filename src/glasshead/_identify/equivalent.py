@@ -160,7 +160,7 @@ def distance(a: Any, b: Any, *, up_to_scale: bool = False) -> float:
 
 
 def distance_of_blocks(a: Any, b: Any) -> float:
-    """Of the heads alone: what lies behind a block is no part of it."""
+    """The distance of the heads alone: what lies behind a block is no part of it."""
     if not isinstance(a, Block) or not isinstance(b, Block):
         raise TypeError(f"expected two gh.Block, got {type(a).__name__} and {type(b).__name__}")
     if a.dim != b.dim:
@@ -175,7 +175,8 @@ def distance_of_blocks(a: Any, b: Any) -> float:
 
 
 def distance_in_front(a: Any, b: Any) -> float:
-    """Of two heads with something behind them: the distance of the heads, and of the networks where both are known."""
+    """How far apart two heads with something behind them are: the distance of the heads, and of the networks where both
+    are known."""
     if not isinstance(a, Head) or not isinstance(b, Head):
         several = a if isinstance(b, Head) else b
         raise TypeError(f"expected two models with one head each, got {type(several).__name__}")
@@ -196,7 +197,7 @@ def networks_apart(a: Network, b: Network) -> float:
 
 
 def matched_distance(a: HeadSum, b: HeadSum) -> float:
-    """Of two canonical forms, heads paired so that their distances add up to the least."""
+    """The distance of two canonical forms, heads paired so that their distances add up to the least."""
     if len(a.heads) != len(b.heads):
         return float("inf")
     far = [[max(relative(g.v, h.v), scores_apart(g, h)) for h in b.heads] for g in a.heads]

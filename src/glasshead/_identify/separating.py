@@ -20,7 +20,7 @@ from .equivalent import difference, is_nonzero, unit_score_length
 QUERY_DIRECTIONS = 8  # directions q for each head
 SCORE_SIZES = (1.0, 4.0, 16.0)  # |z| |key|; the score itself is smaller by the angle between them
 TOKEN_LENGTHS = (1.0, 2.0**10)
-MOST_HEADS = 32  # heads aimed at
+HEADS_AIMED_AT = 32  # heads aimed at
 
 
 def one_row_candidates(left: HeadSum) -> np.ndarray:
@@ -41,7 +41,7 @@ def aimed(left: HeadSum) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(0)
     heads = [Attention(head.W, head.v, key_bias=head.key_bias) for head in left.heads]  # without factors
     heads.sort(key=lambda head: -length(head.v))
-    for head in heads[:MOST_HEADS]:
+    for head in heads[:HEADS_AIMED_AT]:
         yield from aimed_between(head, nearest(head, heads), rng)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._errors import JournalError
 
-FORMAT = 1  # of the tables below
+JOURNAL_FORMAT = 1  # of the tables below
 TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE batches (
@@ -26,7 +26,7 @@ CREATE TABLE batches (
 );
 CREATE TABLE looks (number INTEGER PRIMARY KEY, sequences INTEGER NOT NULL);  -- sent, but not for their answers
 """
-SPARE = 2**20  # bytes beside a batch that must be free, and that the log of SQLite is made to hold
+SPARE_BYTES = 2**20  # bytes beside a batch that must be free, and that the log of SQLite is made to hold
 ANSWER_BYTES = 64  # per sequence, until the first answers show how many there are
 
 
@@ -68,7 +68,7 @@ class Journal:
 
     def begin(self, settings: Mapping[str, Any]) -> None:
         """Write the settings of a new run, or compare them with those of the run that is resumed."""
-        now = {name: json.dumps(value) for name, value in {"format": FORMAT, **settings}.items()}
+        now = {name: json.dumps(value) for name, value in {"format": JOURNAL_FORMAT, **settings}.items()}
         self.file.execute("BEGIN IMMEDIATE")
         if not self.file.execute("SELECT 1 FROM sqlite_master").fetchone():
             for statement in TABLES.split(";"):
@@ -89,7 +89,7 @@ class Journal:
         with suppress(sqlite3.Error):  # a disk with no room for that may have room for the answers
             self.file.execute("PRAGMA synchronous = OFF")
             self.file.execute("CREATE TABLE IF NOT EXISTS room (zeros BLOB)")
-            self.file.execute("INSERT INTO room VALUES (zeroblob(?))", (SPARE,))
+            self.file.execute("INSERT INTO room VALUES (zeroblob(?))", (SPARE_BYTES,))
             self.file.execute("DROP TABLE room")
             self.file.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
 
@@ -133,7 +133,7 @@ class Journal:
     def note(self, mark: bytes, sequences: int) -> int:
         """That a batch is about to be sent, if there is room for its answers. A killed process leaves this much."""
         free = shutil.disk_usage(self.path.parent).free
-        if free < (room := self.bytes_each * sequences + SPARE):
+        if free < (room := self.bytes_each * sequences + SPARE_BYTES):
             words = f"needs {room:,} bytes on a disk with {free:,} left; nothing is lost: make room and run it again"
             raise JournalError(f"the journal {self.path} {words}")
         with self.explained():

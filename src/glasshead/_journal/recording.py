@@ -20,7 +20,7 @@ SIGNS_AGAIN = 16  # yes or no tells little about which box it is
 
 
 def fingerprint(X: np.ndarray) -> bytes:
-    """Of the sums over rows and over columns of the bits of some questions: as fast as memory is read."""
+    """A hash of the sums over rows and over columns of the bits of some questions: as fast as memory is read."""
     X = np.ascontiguousarray(X)
     bits = X.view(f"u{X.dtype.itemsize}").reshape(len(X), -1)
     sums = [bits.sum(axis=axis, dtype=np.uint64).tobytes() for axis in (0, 1)]

@@ -8,7 +8,17 @@
 - `block`: heads inside a block, whose other parts stay a box
 """
 
-from .block import STAYS_A_BOX, LearnedBlock
+from .block import STAYS_A_BOX, UNLUCKY, LearnedBlock
 from .head import BOUNDS, LearnedFromSigns, LearnedHead, Quiet, Sampled
 from .kinds import LearnedCombined, LearnedFront, LearnedMultiHead, LearnedTransformer, LearnedVector, Promise
-from .learned import MEASURED, HeldOut, Learned, Predicting, head_length, suited_length, typical_score_error
+from .learned import (
+    FRESH_CAUTION,
+    MEASURED,
+    WRONG,
+    HeldOut,
+    Learned,
+    Predicting,
+    head_length,
+    suited_length,
+    typical_score_error,
+)

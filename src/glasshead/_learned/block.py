@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .._models import Block
+from .._recovery import Recovery
 from .kinds import in_columns
-from .learned import Attending, free_parameters, typical_score_error
+from .learned import Attending, HeldOut, free_parameters, typical_score_error
 
+UNLUCKY = 0.01  # the probability with which fresh tokens may miss an error of W that is larger than the bound
 STAYS_A_BOX = "what is behind stays a box, which answers are asked of"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedBlock(Attending):
     """Heads inside a block. `error` is an estimate of the worst relative error: what fresh tokens, read head by head,
-    differ by. `reach` is the longest token that may be asked about, `outputs` how many numbers an answer has, `free`
-    how many directions answers do not see at a token."""
+    differ by. From the same tokens `fresh_bound` bounds the error of every head's W with a confidence of `1 - UNLUCKY`;
+    it is for the user, and the judge, who holds bounds that follow from a promise against answers, does without.
+    `reach` is the longest token that may be asked about, `outputs` how many numbers an answer has, `free` how many
+    directions answers do not see at a token."""
 
     checked_by = "_checks:check_held_out_block"
 
@@ -29,6 +33,7 @@ class LearnedBlock(Attending):
     bound_v: None = None
     confidence: None = None
     error: float
+    fresh_bound: float | None = None
     reach: float
     outputs: int
     free: int
@@ -81,3 +86,11 @@ class LearnedBlock(Attending):
             return self.error * max(each)
 
         return np.minimum(1.0, np.array([of_scores(x) for x in X])) * float(np.ptp(want, axis=0).max())
+
+    def recovery(self, queries: int, check: HeldOut | None, seen: str = "") -> Recovery:
+        """What the user gets, with a bound that is statistical."""
+        found = super().recovery(queries, check, seen)
+        if self.fresh_bound is None or not found.confidence:
+            return found
+        said = f"{found.reason}; with a confidence of {1 - UNLUCKY:.0%} every W is within the bound, by fresh tokens"
+        return replace(found, bound=self.fresh_bound, confidence=1 - UNLUCKY, reason=said)

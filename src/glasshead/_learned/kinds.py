@@ -79,7 +79,7 @@ class LearnedMultiHead(LearnedHeads):
 
 @dataclass(frozen=True)
 class Promise:
-    """As for an oracle, with a tolerance for each output."""
+    """What an oracle promises of its answers, with a tolerance for each output."""
 
     tolerance: Float[np.ndarray, " k"]
     rtol: float

@@ -20,6 +20,7 @@ WRONG = 0.25
 # They held for all 332 boxes of bench/any_network.py: by the rule of three they do for more than 1 - 3/332 = 0.991 of
 # such boxes.
 MEASURED = 0.99
+FRESH_CAUTION = 3.0  # times an error that shows at two or three fresh last tokens: they show one only so well
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ UNCHECKED = HeldOut(None, None, "not yet checked")
 
 
 def free_parameters(head: Attention, rank: int, value_rank: int | None = None, *, key_bias_in_W: bool = False) -> int:
-    """Of one head with `W` of that rank and values `(d, k)` of rank `value_rank`, by default any values:
-    `r (2d - r)` for W, `s (d + k - s)` for the values, d for a key bias, or r where it lies in the columns of W."""
+    """How many numbers are free in one head with `W` of that rank and values `(d, k)` of rank `value_rank`, by default
+    any values: `r (2d - r)` for W, `s (d + k - s)` for the values, d for a key bias, or r where it lies in the columns
+    of W."""
     d, k = head.dim, head.v[0].size
     s = min(d, k) if value_rank is None else value_rank
     key_bias = (rank if key_bias_in_W else d) if head.has_key_bias else 0
@@ -139,11 +141,11 @@ class Learned:
         return 0.0
 
     def with_bounds_times(self, of_W: float, of_v: float = 1.0) -> Learned:
-        """The same with its bounds, if these can be measured, times so much."""
+        """What was learned with its bounds, if these can be measured, times so much."""
         return self
 
     def with_bounds_measured(self, of_W: float, of_v: float) -> Learned:
-        """The same with bounds times so much, which follow from no promise any more but from what was seen."""
+        """What was learned with bounds times so much, which follow from no promise any more but from what was seen."""
         return self
 
     def through(self, oracle: Oracle) -> Oracle:

@@ -13,13 +13,14 @@ import numpy as np
 
 from .._checks import Unpromised, check_head_laws, find_promise
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
-from .._learned import LearnedHead
-from .._linalg import cone
+from .._learned import LearnedHead, Sampled
+from .._linalg import cone, rms
 from .._meters import ValueMeter, Values, outputs_error
-from .._oracles import Opening, Oracle, Translated, read_opening, read_rows
+from .._oracles import Narrow, Opening, Oracle, Translated, read_opening, read_rows
 from .._schemes import Measured, full, read_W
 from .frames import KEY_BIAS_LOGIT, find_frames, read_key_bias
 from .noise import learn_from_noise
+from .passes import MORE_DIGITS
 
 # Queries that a second measurement may cost, d (d + 1) of them: up to d = 4. It makes W 25 to 100 times more accurate
 # beside a key bias that is 100 times as large as a column of W, but not more than twice beside one as large as that,
@@ -36,6 +37,8 @@ def learn_attention(
     a narrow format, the result is an average with an interval for its error.
     """
     narrow = oracle.narrow
+    if narrow and promises_rounding(oracle):
+        return learn_as_rounded(oracle, rng, rank, accuracy)
     try:
         found = learn_as_promised(oracle, rng, rank, accuracy, opening)
     except TargetMismatch as mismatch:
@@ -44,11 +47,24 @@ def learn_attention(
             reason.known = mismatch.known
             raise reason from None
         found = None
-    if found is None:  # in few dimensions it takes the answers up to here to recognise their format
+    if found is None or (oracle.narrow and promises_rounding(oracle)):
+        # In few dimensions it takes the answers up to here to recognise their format.
         return learn_attention(oracle, rng, rank, accuracy)
     if isinstance(found, Unpromised):
         return learn_from_noise(learn_as_promised, oracle, found, rng, rank, accuracy)
     return replace(found, strict=oracle.exact and accuracy is None)
+
+
+def promises_rounding(oracle: Oracle) -> bool:
+    """Whether what is promised of answers covers that they are rounded, which then needs no allowance of its own."""
+    return oracle.rtol >= oracle.roundoff
+
+
+def learn_as_rounded(oracle: Oracle, rng, rank: int | None, accuracy: float | None) -> LearnedHead:
+    """One head from answers in a narrow format, whose promise covers their rounding."""
+    found = learn_as_promised(Narrow(oracle), rng, rank, accuracy)
+    assert isinstance(found, LearnedHead)  # noise is looked for where nothing is promised
+    return replace(Sampled.from_one(found, Narrow, "", MORE_DIGITS), caveat=found.caveat)
 
 
 def learn_as_promised(
@@ -161,7 +177,7 @@ def read_from_null_origin(meter: ValueMeter, first: Measured, rng: np.random.Gen
     bias = values.bias + float(origin @ values.v)
     moved_values = replace(values, bias=bias, ground=ground, unsure=unsure)
     keys = cone(values.v / v_norm, rng)
-    product = KEY_BIAS_LOGIT / float(np.sqrt(np.mean((keys.vectors @ W @ queries.vectors.T) ** 2)))
+    product = KEY_BIAS_LOGIT / rms(keys.vectors @ W @ queries.vectors.T)
     # The answers' rounding costs (ground / |v| + kappa) / rho, that of the cancelled key bias clutter * rho.
     rho = min(max(np.sqrt(ground / v_norm / clutter), np.cbrt(product / clutter)), (reach - far) / 2)
     kappa = min(product / rho, (reach - far) / 2)

@@ -34,7 +34,7 @@ LINEAR = 0.04  # of the swing: what is left of the noise at most
 MOST_REPEATS = 2**10  # of every query, to make a pass workable
 USUAL_PASSES, MOST_PASSES = 8, 16  # planned for an accuracy: past those, repeats leave less bias than passes
 EFFORT = 2**13  # repeats times passes, for an accuracy
-SHORTER = 0.95  # tokens of a pass, at most: whatever is wrong with an answer is another thing for them
+SHORTEST_PASS = 0.95  # tokens of a pass, at most: whatever is wrong with an answer is another thing for them
 ZERO = 2**8  # times the repeats that should do: a W that is 0 even then is no victim of noise
 
 
@@ -119,7 +119,7 @@ class Repeated:
 
     def learn_model(self, rank: int | None) -> Attention | Spoiled:
         """One pass with tokens of its own length: what is always wrong with an answer shows as scatter, too."""
-        factor = float(SHORTER ** self.lengths.random())
+        factor = float(SHORTEST_PASS ** self.lengths.random())
         found = self.learn_one(rank, factor)
         return undone(found.model, factor) if isinstance(found, LearnedHead) else Spoiled(4 * self.repeats)
 

@@ -158,7 +158,7 @@ def find_exponents(read_above: Above, count: int, lowest: int, highest: int) -> 
 
 
 ROUND_BYTES = 64 * 2**20  # tokens built at a time; a round of questions is one request unless it needs more
-STEEPEST = 4.0  # the largest logit asked about: beyond it the ratio is too close to 0 or 1 to be set precisely
+STEEPEST_LOGIT = 4.0  # the largest logit asked about: beyond it the ratio is too close to 0 or 1 to be set precisely
 PULL = 1.0  # the largest logit that the key bias alone may give to a key
 NEWTON_STEPS = 12
 
@@ -180,7 +180,7 @@ def comparing_lengths(
     """
     key, query = np.sqrt(beta / alpha), np.sqrt(alpha / beta)
     with np.errstate(divide="ignore", over="ignore"):
-        P = np.minimum(product, STEEPEST / np.abs(tau))
+        P = np.minimum(product, STEEPEST_LOGIT / np.abs(tau))
         P = np.minimum(P, (PULL / (pull * key)) ** 2)
     P = np.minimum(P, longest**2 * np.minimum(key, query) ** 2)
     # Both terms grow with P by at least its root, so shrinking it by the square of the excess is enough.

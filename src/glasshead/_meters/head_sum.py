@@ -127,7 +127,7 @@ class HeadValues:
 
 # The condition number of the unit values beyond which heads are not told apart. Dual vectors are about that long, and
 # errors of answers grow with them: of the 16 digits of float64 there are 9 left.
-PARALLEL = 1e7
+PARALLEL_VALUES = 1e7
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def value_space(values: HeadValues) -> ValueSpace:
         refuse_crowd(values, d)
     size = np.linalg.norm(v, axis=1)
     left, s, basis = np.linalg.svd(v / size[:, None])
-    if s[0] > PARALLEL * s[heads - 1]:
+    if s[0] > PARALLEL_VALUES * s[heads - 1]:
         refuse_parallel(s[0] / s[heads - 1])
     dual = (basis[:heads].T / s) @ left.T
     length = np.linalg.norm(dual, axis=0)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._linalg import Frame, inside_frame, key_pairs
+from .._linalg import Frame, inside_frame, key_pairs, rms
 from .._oracles import Oracle
 from .._types import Float
 from .reading import Interval, beyond, stands_out
@@ -42,18 +42,18 @@ class Errors:
 
 
 def each_its_own(width: Float[np.ndarray, "m n"]) -> Errors:
-    """Nothing is known to be shared."""
+    """Errors of which nothing is known to be shared."""
     return Errors(np.linalg.norm(width, axis=1), np.empty((0, *width.shape)), np.zeros(width.shape[1]))
 
 
 def side_by_side(parts: list[Errors]) -> Errors:
-    """Of the same columns, seen by different keys."""
+    """The errors of the same columns, seen by different keys."""
     own, shared = np.sqrt(np.sum([part.own**2 for part in parts], axis=0)), [part.shared for part in parts]
     return Errors(own, np.concatenate(shared, axis=2), np.concatenate([part.across for part in parts]))
 
 
 def one_after_the_other(parts: list[Errors]) -> Errors:
-    """Of different columns, seen by the same keys."""
+    """The errors of different columns, seen by the same keys."""
     own, shared = np.concatenate([part.own for part in parts]), [part.shared for part in parts]
     across = np.sqrt(np.sum([part.across**2 for part in parts], axis=0))
     return Errors(own, np.concatenate(shared, axis=1), across)
@@ -99,12 +99,12 @@ GOOD_ENOUGH = 0.8, 1.15  # of the logits wanted: an error of the key bias cancel
 def tuning(scores: np.ndarray, noise: np.ndarray | float, scale: float) -> float:
     """The factor for a scale at which such scores have logits `scale` times as large: 1 where it is good enough, or
     where they are no larger than the noise."""
-    rms = scale * float(np.sqrt(np.mean(scores**2)))
+    typical = scale * rms(scores)
     if np.linalg.norm(scores) <= np.linalg.norm(noise):
         return 1.0
-    if GOOD_ENOUGH[0] * TARGET_LOGIT <= rms <= GOOD_ENOUGH[1] * TARGET_LOGIT:
+    if GOOD_ENOUGH[0] * TARGET_LOGIT <= typical <= GOOD_ENOUGH[1] * TARGET_LOGIT:
         return 1.0
-    return GROWTH if GROWTH * rms < TARGET_LOGIT else TARGET_LOGIT / rms
+    return GROWTH if GROWTH * typical < TARGET_LOGIT else TARGET_LOGIT / typical
 
 
 def likely_sum(oracle: Oracle, noise: float) -> float:
@@ -112,7 +112,7 @@ def likely_sum(oracle: Oracle, noise: float) -> float:
     return noise * min(1.0, 4 / np.sqrt(oracle.dim)) if oracle.exact else noise
 
 
-Block = tuple[np.ndarray, np.ndarray]  # query directions and key directions, as `Meter.columns` takes them
+Directions = tuple[np.ndarray, np.ndarray]  # query directions and key directions, as `Meter.columns` takes them
 
 
 class Meter(ABC):
@@ -140,7 +140,7 @@ class Meter(ABC):
     def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
 
-    def blocks(self, blocks: list[Block]) -> Iterator[Scores]:
+    def blocks(self, blocks: list[Directions]) -> Iterator[Scores]:
         """The scores of several blocks, one after the other unless rounds can be saved."""
         return (self.columns(B, A) for B, A in blocks)
 
@@ -210,8 +210,8 @@ def find_logit_scale(
             continue
         if pilots > FINE_PILOTS:
             size = np.append(size, np.minimum(np.abs(read_pilot(scale, pilots - FINE_PILOTS)[0]), saturated))
-        rms = float(np.sqrt(np.mean(np.append(size / scale, looks) ** 2)))  # per unit of scale
-        return min(cap, target / rms) if np.any(stands_out(interval)) else scale
+        typical = rms(np.append(size / scale, looks))  # per unit of scale
+        return min(cap, target / typical) if np.any(stands_out(interval)) else scale
     return scale
 
 

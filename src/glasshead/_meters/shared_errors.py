@@ -15,7 +15,7 @@ from .reading import Values
 
 
 @dataclass(frozen=True)
-class Readings:
+class LogitReadings:
     """Logits of query tokens and key tokens, each known within `width`, as read with keys shortened to `shrunk`."""
 
     q: Float[np.ndarray, "m d"]
@@ -26,7 +26,12 @@ class Readings:
 
 
 def split_errors(
-    oracle: Oracle, values: Values, readings: Readings, alone: np.ndarray, of_signal: np.ndarray, of_swing: np.ndarray
+    oracle: Oracle,
+    values: Values,
+    readings: LogitReadings,
+    alone: np.ndarray,
+    of_signal: np.ndarray,
+    of_swing: np.ndarray,
 ) -> Errors:
     """Errors that many scores share, counted once: those of the bias and of v.
 

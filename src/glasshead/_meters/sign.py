@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._errors import Evidence, TargetMismatch
-from .._linalg import NO_FRAME, Frame
+from .._linalg import NO_FRAME, Frame, rms
 from .._oracles import Oracle
 from .._types import Float
 from .bisection import (
@@ -28,7 +28,7 @@ from .bisection import (
     read_outweighs,
     sums,
 )
-from .meter import GROWTH, Block, Meter, Scores
+from .meter import GROWTH, Directions, Meter, Scores
 
 BLUR = 2.0**-6  # of what an answer may be uncertain by at worst: bisecting further than that is not worth it
 
@@ -166,7 +166,7 @@ class SignMeter(Meter):
 
     @property
     def width(self) -> float:
-        """Of the intervals, before they are moved outwards."""
+        """The width of the intervals, before they are moved outwards."""
         return self.reach * 2.0 ** (1 - self.bits)
 
     @property
@@ -196,8 +196,8 @@ class SignMeter(Meter):
 
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> SignMeter:
         """The meter with the range that suits these scores; it shrinks by `GROWTH` at most."""
-        rms = float(np.sqrt(np.mean(scores**2)))
-        reach = max(RANGE_RMS * rms, self.reach / GROWTH)
+        typical = rms(scores)
+        reach = max(RANGE_RMS * typical, self.reach / GROWTH)
         if self.exacting and reach > 0:
             return replace(self, reach=reach, bits=max(1, self.bits + math.ceil(math.log2(reach / self.reach))))
         return replace(self, reach=reach)
@@ -229,7 +229,7 @@ class SignMeter(Meter):
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
         return next(self.blocks([(B, A)]))
 
-    def blocks(self, blocks: list[Block]) -> Iterator[Scores]:
+    def blocks(self, blocks: list[Directions]) -> Iterator[Scores]:
         """The scores of several blocks, bisected side by side; what is unknown of the key bias is in the intervals."""
         parts = [sums(self.space.v, B, A) for B, A in blocks]
         first_key, first_query, first = (

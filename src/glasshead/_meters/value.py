@@ -14,13 +14,13 @@ import numpy as np
 from scipy.special import expit
 
 from .._errors import MIXED_KEYS, SHORTER_KEY, WEIGHT_RANGE, Evidence, TargetMismatch
-from .._linalg import NO_FRAME, Frame
+from .._linalg import NO_FRAME, Frame, rms
 from .._oracles import HEADROOM, Oracle
 from .._plan import OVERHEAD
 from .._types import Float
 from .meter import Errors, Meter, Scores, likely_sum, one_after_the_other, tuning
 from .reading import Interval, Values, logit, read_logits
-from .shared_errors import Readings, split_errors
+from .shared_errors import LogitReadings, split_errors
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 
@@ -97,7 +97,7 @@ class ValueMeter(Meter):
         """The meter with its lever shortened, if need be, to what these keys see of the key bias."""
         if self.key_bias is None:
             return self
-        seen = float(np.sqrt(np.mean((keys @ self.key_bias) ** 2)))
+        seen = rms(keys @ self.key_bias)
         rho = min(self.rho, 1.0 / seen) if seen > 0 else self.rho
         return self.at(rho, min(self.kappa * self.rho / rho, self.oracle.reach - rho))
 
@@ -132,7 +132,7 @@ class ValueMeter(Meter):
         s, lo, hi = logits
         norms = np.linalg.norm(q, axis=1)[:, None], shrunk * np.linalg.norm(keys, axis=1)
         size = self.values.sizes(q, keys, shrunk * expit(s * shrunk))
-        readings = Readings(q, keys, s, np.maximum(hi - s, s - lo), shrunk)
+        readings = LogitReadings(q, keys, s, np.maximum(hi - s, s - lo), shrunk)
         return split_errors(self.oracle, self.values, readings, self._alone(size, *norms), *self._errors(size, *norms))
 
     def read_logits(self, q: Float[np.ndarray, "m d"], keys: Float[np.ndarray, "m n d"]) -> tuple[Interval, np.ndarray]:

@@ -24,7 +24,7 @@ class Activation:
 
 
 def density(z: np.ndarray) -> np.ndarray:
-    """Of the standard normal distribution."""
+    """The density of the standard normal distribution."""
     return np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
 
 

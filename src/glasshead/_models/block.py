@@ -29,11 +29,7 @@ from .two_layer import TwoLayer
 from .whole_layer import WholeLayer
 
 RESIDUAL_MAPS = ("assumed identity", "none", "unknown")
-BEHIND = {
-    "behind": Feedforward,
-    "inside": Inside,
-    "post_norm": PostNorm,
-}  # what files hold
+BEHIND = {"behind": Feedforward, "inside": Inside, "post_norm": PostNorm}  # what files hold
 
 
 class Block(WholeLayer):

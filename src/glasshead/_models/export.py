@@ -131,7 +131,7 @@ def torch_layer(found: Projections) -> Any:
 
 
 def with_tensors(state: StateDict, prefix: str) -> StateDict:
-    """The same as torch tensors, under names that begin with the prefix."""
+    """Arrays as torch tensors, under names that begin with the prefix."""
     import torch
 
     tensors = {prefix + name: torch.tensor(array) for name, array in state.items()}

@@ -19,13 +19,14 @@ from .attention import Attention
 from .block import Block
 from .front_head import FrontHead
 from .multi_head import MultiHead
+from .placed import Placed
 from .transformer import Transformer
 from .two_layer import TwoLayer
 
-Model = Attention | Block | FrontHead | MultiHead | Transformer
+Model = Attention | Block | FrontHead | MultiHead | Placed | Transformer
 
 FORMAT, VERSION = "glasshead", 1
-NETWORK = TwoLayer.family  # no family of boxes that `gh.recover` knows, but saved like one
+BESIDE = {kind.family: kind for kind in (Placed, TwoLayer)}  # no families that `gh.recover` knows, but saved like them
 
 
 @no_type_check
@@ -35,8 +36,9 @@ def save(model: Model | TwoLayer, path: str | os.PathLike[str]) -> Path:
     >>> gh.save(gh.Attention.random(8), "head.safetensors")  # doctest: +SKIP
     """
     known = getattr(type(model), "family", None)
-    if known not in (*FAMILIES, NETWORK) or type(model) is not model_class(known):
-        known = ", ".join(f"gh.{name}" for name in (*(family.model for family in FAMILIES.values()), "TwoLayer"))
+    if known not in (*FAMILIES, *BESIDE) or type(model) is not model_class(known):
+        names = (*(family.model for family in FAMILIES.values()), *(kind.__name__ for kind in BESIDE.values()))
+        known = ", ".join(f"gh.{name}" for name in names)
         raise TypeError(f"expected a glasshead model ({known}), got {type(model).__name__}")
     path = Path(path)
     if not path.parent.is_dir():
@@ -75,8 +77,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     if metadata.get("version") != str(VERSION):
         raise ValueError(f"{path} has version {metadata.get('version')}, this glasshead reads version {VERSION}")
     family = metadata.get("family")
-    if family not in (*FAMILIES, NETWORK):
-        raise ValueError(f"{path} holds a {family!r}, this glasshead knows {sorted((*FAMILIES, NETWORK))}")
+    if family not in (*FAMILIES, *BESIDE):
+        raise ValueError(f"{path} holds a {family!r}, this glasshead knows {sorted((*FAMILIES, *BESIDE))}")
     try:
         return model_class(family).from_tensors(tensors)
     except KeyError as error:
@@ -99,4 +101,4 @@ def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
 
 def model_class(family: str) -> Any:
     """The class of the models of that family."""
-    return TwoLayer if family == NETWORK else resolve(f"_models:{FAMILIES[family].model}")
+    return BESIDE.get(family) or resolve(f"_models:{FAMILIES[family].model}")

@@ -44,8 +44,8 @@ class Norm:
         return Z * np.sqrt(self.eps / (1 - np.mean(Z**2, axis=-1, keepdims=True)))
 
 
-STEPS, STARTS = 60, 24
-SOLVED = 1e-12  # of what is looked for
+INVERSION_STEPS, INVERSION_STARTS = 60, 24
+INVERSION_ACCURACY = 1e-12  # of what is looked for
 
 
 def token_before(norm: Norm, total: np.ndarray, u: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
@@ -58,14 +58,14 @@ def token_before(norm: Norm, total: np.ndarray, u: Float[np.ndarray, "b d"]) -> 
     def missing(x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return x + norm(x) @ total - u
 
-    for start in range(STARTS):
+    for start in range(INVERSION_STARTS):
         todo = np.flatnonzero(np.isnan(found[:, 0]))
         x = u[todo] - norm(u[todo]) @ total
         if start:
             x = rng.standard_normal(x.shape) * np.linalg.norm(x, axis=1, keepdims=True) / np.sqrt(d)
         left = missing(x, u[todo])
-        for _ in range(STEPS):
-            done = np.linalg.norm(left, axis=1) <= SOLVED * size[todo]
+        for _ in range(INVERSION_STEPS):
+            done = np.linalg.norm(left, axis=1) <= INVERSION_ACCURACY * size[todo]
             found[todo[done]] = x[done]
             todo, x, left = todo[~done], x[~done], left[~done]
             if len(todo) == 0:

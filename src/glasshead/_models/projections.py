@@ -24,7 +24,7 @@ def heads_of(
     v_bias: ArrayLike | None,
 ) -> list[Attention]:
     """`Q, K, V` hold equally many rows for each head, `W_o (rows of V,)` or `(rows of V, k)` likewise."""
-    q, k, v = (cut(as_real(a, name), heads, name) for a, name in ((Q, "Q"), (K, "K"), (V, "V")))
+    q, k, v = (cut_by_head(as_real(a, name), heads, name) for a, name in ((Q, "Q"), (K, "K"), (V, "V")))
     check_shape(len(W_o) == heads * len(v[0]), f"W_o with {heads * len(v[0])} columns, like the rows of V", W_o.shape)
     on_q, on_v = cut_bias(q_bias, q, "q_bias"), cut_bias(v_bias, v, "v_bias")
     factor, outputs = len(q[0]) ** -0.5 if scale is None else scale, np.split(W_o, heads)
@@ -34,7 +34,7 @@ def heads_of(
     ]
 
 
-def cut(matrix: np.ndarray, heads: int, name: str) -> list[np.ndarray]:
+def cut_by_head(matrix: np.ndarray, heads: int, name: str) -> list[np.ndarray]:
     fits = matrix.ndim == 2 and matrix.size > 0 and len(matrix) % heads == 0
     check_shape(fits, f"{name} of shape (rows, d) with equally many rows for each of {heads} heads", matrix.shape)
     return np.split(matrix, heads)

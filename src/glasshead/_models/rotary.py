@@ -50,13 +50,13 @@ class Turning:
         return self.K.T @ self.turned(self.q_bias, t)
 
     def scores(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b n"]:
-        """Of all tokens, for the last one."""
+        """The scores of all tokens, for the last one."""
         places = np.arange(tokens.shape[1])[::-1]
         query = tokens[:, -1] @ self.Q.T + self.q_bias
         return np.sum((tokens @ self.K.T + self.k_bias) * self.turned(query[:, None], places[None]), axis=-1)
 
     def with_scores(self, W: np.ndarray, key_bias: np.ndarray) -> Turning:
-        """The same but for what does not turn, so that `W(0)` and `key_bias(0)` are these."""
+        """These positions with another part that does not turn, so that `W(0)` and `key_bias(0)` are these."""
         d = len(key_bias)
         return Turning(
             np.concatenate([self.K, np.eye(d)]),
@@ -111,7 +111,7 @@ class Rotary:
         return tuple(head.planes for head in self.heads)
 
     def W(self, h: int, t: float) -> Float[np.ndarray, "d d"]:
-        """Of head h, for tokens t places before the last one."""
+        """The W of head h, for tokens t places before the last one."""
         return self.heads[h].W(t)
 
     def key_bias(self, h: int, t: float) -> Float[np.ndarray, " d"]:

@@ -219,7 +219,7 @@ class Transformer(Head):
         return answers[0] if single else answers
 
     def with_scores(self, scoring: Scoring) -> Transformer:
-        """The same network behind a head with another W and key bias."""
+        """This network behind a head with another W and key bias."""
         W, key_bias = scoring
         return Transformer(W, A=self.A, w=self.w, b=self.b, c=self.c, key_bias=key_bias)
 

@@ -18,7 +18,7 @@ from .inside import Inside
 from .post_norm import PostNorm
 
 DEFAULT_EPS = {"layer": 1e-5, "rms": 1e-6}  # where it is too small to have been seen
-NORMS = {"torch": "layer", "bert": "layer", "gpt2": "layer", "llama": "rms"}
+NORM_KINDS = {"torch": "layer", "bert": "layer", "gpt2": "layer", "llama": "rms"}
 MUTED = 1e-12  # of the largest gain: the network cannot be given what it reads there
 ACTIVATIONS_OF: dict[str, dict[str, str]] = {
     "torch": {"gelu": "gelu", "relu": "relu"},
@@ -43,12 +43,12 @@ class WholeLayer(Circuits):
         `to_projections`. For blocks that were recovered with `network=True`; a ValueError says what else does not fit.
         Of a language model it is the block without its unembedding, which is `block.behind.last`.
         """
-        if kind not in NORMS:
-            raise ValueError(f"expected one of {', '.join(map(repr, NORMS))}, got {kind!r}")
+        if kind not in NORM_KINDS:
+            raise ValueError(f"expected one of {', '.join(map(repr, NORM_KINDS))}, got {kind!r}")
         inside = self.behind
         if not isinstance(inside, Inside | PostNorm):
             raise ValueError("expected a block whose network is known: gh.recover(.., family='block', network=True)")
-        check_fits(inside, kind)
+        check_layer(inside, kind)
         layer = self._layer()
         allowed = layer.allowed(rtol)
         small = np.abs(inside.offset).max() <= allowed * np.abs(inside.total).max()
@@ -69,7 +69,7 @@ class WholeLayer(Circuits):
         return state
 
 
-def check_fits(inside: Inside | PostNorm, kind: str) -> None:
+def check_layer(inside: Inside | PostNorm, kind: str) -> None:
     """Refuses what such a layer has no place for."""
     network, behind = inside.network, isinstance(inside, PostNorm)
     gains = inside.gains if isinstance(inside, PostNorm) else np.ones(1)
@@ -77,7 +77,7 @@ def check_fits(inside: Inside | PostNorm, kind: str) -> None:
     for fits, what in (
         (not inside.parallel, "a network beside the heads"),
         (kind == "torch" or behind == (kind == "bert"), f"norms {'behind' if behind else 'in front'}"),
-        (kinds == {NORMS[kind]}, f"norms of kind {inside.norm.kind!r}"),
+        (kinds == {NORM_KINDS[kind]}, f"norms of kind {inside.norm.kind!r}"),
         ((network.gate is not None) == (kind == "llama"), "a gate" if network.gate is not None else "no gate"),
         (network.activation in ACTIVATIONS_OF[kind], f"the activation {network.activation!r}"),
         (np.abs(gains).min() > MUTED * np.abs(gains).max(), "gains of 0"),

@@ -13,16 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._errors import NotConverged
+from .._linalg import rms
 from .._types import Float
-from .domain import HIGHEST, Sphere
+from .domain import HIGHEST, SphereDomain
 
 FIRST_ARCS = 32
-PLACES = np.arange(5) / 4  # of an arc
+ARC_PLACES = np.arange(5) / 4  # of an arc
 BETWEEN = np.array([1, 3, 5, 7]) / 8
 ERRORS = 20.0  # times the noise, and what a fit makes of it: more is no noise
-NARROWEST = 1e-9  # radians
+NARROWEST_ARC = 1e-9  # radians
 MOST_ARCS = 64  # that hold kinks at one time, for each dimension: a network of 8 neurons for each has 16 of them
-NOISE_LINES, NOISE_STEP = 24, 1e-8  # radians
+NOISE_LINES, NOISE_ARC = 24, 1e-8  # radians
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Kinks:
 
 
 @dataclass
-class Arc:
+class SampledArc:
     """Answers at five places of an arc; `piece` if it is known whether it holds kinks."""
 
     start: float
@@ -51,7 +52,7 @@ class Arc:
 
     @property
     def places(self) -> Float[np.ndarray, " 5"]:
-        return self.start + self.width * PLACES
+        return self.start + self.width * ARC_PLACES
 
     def waves(self, angles: np.ndarray) -> Float[np.ndarray, "n 3"]:
         """What a piece is a combination of, in the scale of this arc."""
@@ -64,17 +65,19 @@ class Arc:
         return weights @ self.values, float(np.linalg.norm(weights, axis=1).max())
 
 
-def read_noise(domain: Sphere, rng: np.random.Generator) -> float:
-    """Of one number of an answer, from lines so short that few of them meet a kink."""
+def read_sphere_noise(domain: SphereDomain, rng: np.random.Generator) -> float:
+    """The noise of one number of an answer, from lines so short that few of them meet a kink."""
     p = domain.inputs(NOISE_LINES, rng)
     v = domain.inputs(NOISE_LINES, rng)
     v = v - np.einsum("nd,nd->n", v, p)[:, None] * p / domain.radius**2
-    answers = domain.read_stencils(p, v / np.linalg.norm(v, axis=1, keepdims=True), NOISE_STEP * domain.radius)
+    answers = domain.read_stencils(p, v / np.linalg.norm(v, axis=1, keepdims=True), NOISE_ARC * domain.radius)
     noise = np.sqrt(np.mean(np.einsum("s,nsk->nk", HIGHEST, answers) ** 2, axis=1))
-    return max(float(np.median(noise)), 2.0**-53 * float(np.sqrt(np.mean(answers**2))))
+    return max(float(np.median(noise)), 2.0**-53 * rms(answers))
 
 
-def find_kinks(domain: Sphere, noise: float, rng: np.random.Generator, through: np.ndarray | None = None) -> Kinks:
+def find_kinks(
+    domain: SphereDomain, noise: float, rng: np.random.Generator, through: np.ndarray | None = None
+) -> Kinks:
     """All kinks along a random great circle, or one through a given point."""
     plane = rng.standard_normal((domain.dim, 2))
     if through is not None:
@@ -87,7 +90,7 @@ def find_kinks(domain: Sphere, noise: float, rng: np.random.Generator, through: 
     width = 2 * np.pi / FIRST_ARCS
     around = domain.ask(points(width / 4 * np.arange(4 * FIRST_ARCS)))
     around = np.concatenate([around, around[:1]])
-    arcs = [checked(Arc(width * i, width, around[4 * i : 4 * i + 5]), noise) for i in range(FIRST_ARCS)]
+    arcs = [checked(SampledArc(width * i, width, around[4 * i : 4 * i + 5]), noise) for i in range(FIRST_ARCS)]
     found: dict[float, tuple[float, np.ndarray]] = {}  # by the start of the arc
     while True:
         open_arcs = [i for i, arc in enumerate(arcs) if not arc.piece and arc.start not in found]
@@ -101,7 +104,7 @@ def find_kinks(domain: Sphere, noise: float, rng: np.random.Generator, through: 
         if not halved:
             break
         narrowest = min(arcs[i].width for i in halved)
-        if len(halved) > MOST_ARCS * domain.dim or narrowest < NARROWEST:
+        if len(halved) > MOST_ARCS * domain.dim or narrowest < NARROWEST_ARC:
             raise NotConverged(
                 f"along a great circle {len(halved)} arcs, down to {narrowest:.1e} radians, are neither single pieces "
                 "nor two with a kink between them: this is no two-layer ReLU network, or kinks lie too densely"
@@ -118,13 +121,13 @@ def find_kinks(domain: Sphere, noise: float, rng: np.random.Generator, through: 
     return Kinks(points(angles), along, jumps / domain.radius, np.minimum(steps, np.roll(steps, 1)))
 
 
-def checked(arc: Arc, noise: float) -> Arc:
+def checked(arc: SampledArc, noise: float) -> SampledArc:
     off = arc.values - arc.continued(arc.places)[0]
     arc.piece = bool(np.linalg.norm(off) <= ERRORS * noise * np.sqrt(off.size))
     return arc
 
 
-def with_halves(arcs: list[Arc], fresh: dict[int, np.ndarray], noise: float) -> list[Arc]:
+def with_halves(arcs: list[SampledArc], fresh: dict[int, np.ndarray], noise: float) -> list[SampledArc]:
     made = []
     for i, arc in enumerate(arcs):
         if i not in fresh:
@@ -132,11 +135,13 @@ def with_halves(arcs: list[Arc], fresh: dict[int, np.ndarray], noise: float) -> 
             continue
         both, half = np.empty((9, arc.values.shape[1])), arc.width / 2
         both[::2], both[1::2] = arc.values, fresh[i]
-        made += [checked(Arc(arc.start + half * side, half, both[4 * side : 4 * side + 5]), noise) for side in (0, 1)]
+        made += [
+            checked(SampledArc(arc.start + half * side, half, both[4 * side : 4 * side + 5]), noise) for side in (0, 1)
+        ]
     return made
 
 
-def crossed(arcs: list[Arc], i: int, noise: float) -> tuple[float, np.ndarray] | None:
+def crossed(arcs: list[SampledArc], i: int, noise: float) -> tuple[float, np.ndarray] | None:
     """The angle of the one kink in arc i, and how slopes change there, if the arcs beside it are pieces and it holds
     no more than one."""
     arc, before, behind = arcs[i], arcs[i - 1], arcs[(i + 1) % len(arcs)]

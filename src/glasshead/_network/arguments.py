@@ -9,10 +9,14 @@ import numpy as np
 from .._oracles import Oracle, ValueOracle
 from .._validate import box_dim, check_callable, whole
 
-SMOOTH = "gelu", "gelu-tanh", "silu"
-PLAIN: dict[str, tuple[str, ...]] = {"auto": SMOOTH, "plain": SMOOTH, **{name: (name,) for name in SMOOTH}}
-GATED: dict[str, tuple[str, ...]] = {"auto": SMOOTH, "swiglu": ("silu",), "geglu": ("gelu", "gelu-tanh")}
-NAMES = ("auto", *SMOOTH, "relu", "swiglu", "geglu")
+SMOOTH_ACTIVATIONS = "gelu", "gelu-tanh", "silu"
+PLAIN: dict[str, tuple[str, ...]] = {
+    "auto": SMOOTH_ACTIVATIONS,
+    "plain": SMOOTH_ACTIVATIONS,
+    **{name: (name,) for name in SMOOTH_ACTIVATIONS},
+}
+GATED: dict[str, tuple[str, ...]] = {"auto": SMOOTH_ACTIVATIONS, "swiglu": ("silu",), "geglu": ("gelu", "gelu-tanh")}
+ACTIVATION_NAMES = ("auto", *SMOOTH_ACTIVATIONS, "relu", "swiglu", "geglu")
 
 
 def as_single_tokens(f: Any, dim: Any) -> tuple[Oracle, list[int]]:
@@ -30,9 +34,11 @@ def as_single_tokens(f: Any, dim: Any) -> tuple[Oracle, list[int]]:
     return ValueOracle(ask, box_dim(f, dim, "an input", "recover_network(f, dim)")), axes
 
 
-def check_arguments(activation: Any, sphere: Any, widest: Any, budget: Any, progress: Any) -> None:
-    if activation not in NAMES:
-        raise ValueError(f"expected activation to be one of {', '.join(map(repr, NAMES))}, got {activation!r}")
+def check_network_arguments(activation: Any, sphere: Any, widest: Any, budget: Any, progress: Any) -> None:
+    if activation not in ACTIVATION_NAMES:
+        raise ValueError(
+            f"expected activation to be one of {', '.join(map(repr, ACTIVATION_NAMES))}, got {activation!r}"
+        )
     if not isinstance(sphere, bool):
         raise TypeError(f"expected sphere to be True or False, got {sphere!r}")
     for name, value in (("widest", widest), ("budget", budget)):

@@ -14,13 +14,13 @@ from .._errors import ASKED_AGAIN, Evidence, TargetMismatch
 from .._linalg import unit
 from .._models import TwoLayer
 from .._types import Float
-from .domain import Domain, Sphere
+from .domain import Domain, SphereDomain
 from .result import CheckedInputs
 
 NOISES = 30.0  # times the noise: beyond `domain.accepted` an answer may be as far off
 NOISIEST = 3e-6  # of a typical answer: noise beyond that hides too much
-FRESH, USERS, OTHER = 32, 16, 6
-LENGTHS = 0.01, 0.1, 10.0, 100.0  # times that at which neurons bend
+FRESH_INPUTS, USER_INPUTS, OTHER_INPUTS = 32, 16, 6
+INPUT_LENGTHS = 0.01, 0.1, 10.0, 100.0  # times that at which neurons bend
 AGAIN = 8
 PREDICTED = "the recovered network predicts fresh answers"
 
@@ -34,10 +34,12 @@ class Agreement:
 
 
 def fresh_inputs(domain: Domain, rng: np.random.Generator) -> list[Float[np.ndarray, "n d"]]:
-    groups = [domain.inputs(FRESH, rng)]
-    if not isinstance(domain, Sphere):
-        groups.append(rng.standard_normal((USERS, domain.dim)))
-        groups += [length * domain.radius * unit(rng.standard_normal((OTHER, domain.dim))) for length in LENGTHS]
+    groups = [domain.inputs(FRESH_INPUTS, rng)]
+    if not isinstance(domain, SphereDomain):
+        groups.append(rng.standard_normal((USER_INPUTS, domain.dim)))
+        groups += [
+            length * domain.radius * unit(rng.standard_normal((OTHER_INPUTS, domain.dim))) for length in INPUT_LENGTHS
+        ]
     return groups
 
 

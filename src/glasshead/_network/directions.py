@@ -17,7 +17,7 @@ from .._errors import NotConverged
 from .._types import Float
 from .span import Curvature, from_matrices, identity_row, to_vectors
 
-EQUATIONS = 3.0  # for each unknown, at least
+EQUATIONS_PER_UNKNOWN = 3.0  # for each unknown, at least
 COMBINATIONS = 32  # of outputs that give the slopes of lengths: each has more numbers than there are slopes
 CONDITION = 1e3  # of the linear system, beyond which more directions are asked about
 
@@ -91,7 +91,7 @@ def choose_directions(
     """As few directions in V at each point as determine the rest of all neurons well."""
     P, k = curvature.centre.shape
     unknown = len(g) * len(C) * (1.5 if curvature.domain.radial else 1.0)
-    n = min(curvature.D, max(1, int(np.ceil(EQUATIONS * unknown / (P * k)))))
+    n = min(curvature.D, max(1, int(np.ceil(EQUATIONS_PER_UNKNOWN * unknown / (P * k)))))
     while True:
         v = np.stack([np.linalg.qr(rng.standard_normal((curvature.D, n)))[0].T for _ in range(P)])
         K = mixing(v, g, u, C)

@@ -16,18 +16,19 @@ import numpy as np
 
 from .._linalg import random_rotation, unit
 from .._oracles import Oracle
+from .._relu import FLOATS_AT_ONCE
 from .._types import Float
 
-SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])  # of order 8
-FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])  # of order 8
+# Both of order 8.
+SECOND_DERIVATIVE = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
+FIRST_DERIVATIVE = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 SECOND_COARSE = np.array([0, 1 / 90, -3 / 20, 3 / 2, -49 / 18, 3 / 2, -3 / 20, 1 / 90, 0])  # of order 6
 HIGHEST = np.array([1, -8, 28, -56, 70, -56, 28, -8, 1]) / np.sqrt(12870)  # what is left of a smooth line is noise
-PLACES = np.arange(-4, 5)
-AROUND = PLACES[PLACES != 0]
-GOLDEN = np.pi * (3 - np.sqrt(5))  # radians: multiples of it are spread over the circle and never opposite
+STENCIL_PLACES = np.arange(-4, 5)
+AROUND = STENCIL_PLACES[STENCIL_PLACES != 0]
+GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))  # radians: multiples of it are spread over the circle and never opposite
 ROOMY = 24  # dimensions from which three may be kept for base points
 FEW_OUTPUTS, MOST_KEPT = 4, 4  # so few numbers leave it to points to tell neurons apart: in a plane they are too alike
-FLOATS_AT_ONCE = 2**22  # sent to the box at a time: memory stays bounded however much is asked
 
 
 @dataclass
@@ -79,8 +80,8 @@ class Domain(ABC):
 
     def read_stencils(self, p: np.ndarray, v: np.ndarray, step: float) -> Float[np.ndarray, "n 9 k"]:
         """Answers at nine places along each line, `9 n` queries."""
-        X = self.along(p[:, None], v[:, None], step * PLACES[None, :, None])
-        return self.ask(X.reshape(-1, self.dim)).reshape(len(p), len(PLACES), -1)
+        X = self.along(p[:, None], v[:, None], step * STENCIL_PLACES[None, :, None])
+        return self.ask(X.reshape(-1, self.dim)).reshape(len(p), len(STENCIL_PLACES), -1)
 
     def read_derivatives(
         self, p: Float[np.ndarray, "n d"], v: Float[np.ndarray, "n d"], centre: Float[np.ndarray, "n k"], step: float
@@ -90,8 +91,9 @@ class Domain(ABC):
             return centre, centre
         X = self.along(p[:, None], v[:, None], step * AROUND[None, :, None])
         answers = self.ask(X.reshape(-1, self.dim)).reshape(len(p), len(AROUND), -1)
-        first, second = (np.einsum("s,nsk->nk", weights[PLACES != 0], answers) for weights in (FIRST, SECOND))
-        return first / step, (second + SECOND[4] * centre) / step**2
+        stencils = (weights[STENCIL_PLACES != 0] for weights in (FIRST_DERIVATIVE, SECOND_DERIVATIVE))
+        first, second = (np.einsum("s,nsk->nk", weights, answers) for weights in stencils)
+        return first / step, (second + SECOND_DERIVATIVE[4] * centre) / step**2
 
 
 class Anywhere(Domain):
@@ -115,7 +117,7 @@ class Anywhere(Domain):
         return length * unit(rng.standard_normal((n, self.dim)))
 
 
-class Sphere(Domain):
+class SphereDomain(Domain):
     """Only inputs of length `radius` may be sent."""
 
     @property
@@ -128,7 +130,7 @@ class Sphere(Domain):
 
     def base_points(self, n, before, rng):
         if self.kept == 2:
-            angle = GOLDEN * np.arange(before + 1, before + n + 1)
+            angle = GOLDEN_ANGLE * np.arange(before + 1, before + n + 1)
             return self.radius * np.stack([np.cos(angle), np.sin(angle)], axis=1) @ self.frame[:2]
         return self.radius * unit(rng.standard_normal((n, self.kept))) @ self.frame[: self.kept]
 
@@ -145,6 +147,6 @@ def domain_of(oracle: Oracle, sphere: bool, radius: float, accepted: float, rng:
     frame = random_rotation(oracle.dim, rng)
     if not sphere:
         return Anywhere(oracle, frame, radius, 0, accepted)
-    domain = Sphere(oracle, frame, radius, 3 if oracle.dim >= ROOMY else 2, accepted)
+    domain = SphereDomain(oracle, frame, radius, 3 if oracle.dim >= ROOMY else 2, accepted)
     few = domain.ask(radius * frame[:1]).shape[1] < FEW_OUTPUTS
     return replace(domain, kept=min(MOST_KEPT, max(2, oracle.dim // 4))) if few else domain

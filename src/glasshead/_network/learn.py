@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import BudgetExceeded, NotConverged, TargetMismatch
-from .._linalg import random_rotation
+from .._linalg import random_rotation, rms
 from .._models import ACTIVATIONS
 from .._oracles import Oracle, Report, bar, guarded
 from .._types import ArrayLike, no_type_check
 from .._validate import positive, whole
-from .arguments import GATED, PLAIN, as_single_tokens, check_arguments
+from .arguments import GATED, PLAIN, as_single_tokens, check_network_arguments
 from .check import AGAIN, NOISES, NOISIEST, check_asked_again, check_network
 from .creases import learn_creased
 from .directions import Neurons, read_neurons
-from .domain import Domain, Sphere, domain_of
+from .domain import Domain, SphereDomain, domain_of
 from .piecewise import learn_piecewise
 from .rank_one import isolated, rank_ones
 from .rank_two import rank_twos
@@ -37,7 +37,7 @@ from .signs import Sided, inputs_needed, with_linear_neurons, with_signs
 from .span import Span, find_span
 from .step import Steps, find_radius, find_steps
 
-ATTEMPTS = 2
+SPAN_ATTEMPTS = 2
 SLACK = 100.0  # times the misfit of a fit: the error of a weight before it is refined
 WORST_FIT = 0.2  # of all coefficients: an activation that misfits by more is not even tried
 
@@ -85,7 +85,7 @@ def recover_network(
     seed asks the same ones.
     """
     oracle, answered = as_single_tokens(f, dim)
-    check_arguments(activation, sphere, widest, budget, progress)
+    check_network_arguments(activation, sphere, widest, budget, progress)
     rng = np.random.default_rng(whole(seed, "seed", least=0))
     start = float(np.sqrt(oracle.dim)) if radius is None else positive(radius, "radius")
     with bar() if progress is True else nullcontext(progress or None) as report, guarded(oracle, budget, report) as box:
@@ -123,14 +123,14 @@ def learn_any(domain: Domain, activation: str, widest: int | None, rng: np.rando
 def learn_kinks(domain: Domain, rng: np.random.Generator) -> dict[str, Any]:
     """A ReLU network, by its kinks."""
     domain.oracle.stage = "following kinks"
-    if isinstance(domain, Sphere):
+    if isinstance(domain, SphereDomain):
         model, noise, words = learn_creased(domain, rng)
     else:
         domain, sided, scalar = learn_piecewise(domain, rng)
         model, words = sided.model, f"{scalar.reason.split(';')[0]}; {sided.words}"
         noise = float(scalar.residual or 0.0)  # of a typical answer
-    typical = float(np.sqrt(np.mean(domain.ask(domain.inputs(16, rng)) ** 2))) or 1.0
-    noise = noise if isinstance(domain, Sphere) else noise * typical
+    typical = rms(domain.ask(domain.inputs(16, rng))) or 1.0
+    noise = noise if isinstance(domain, SphereDomain) else noise * typical
     agreed = check_network(domain, model, noise, typical, rng)
     return {
         "model": model,
@@ -150,7 +150,7 @@ def learn_smooth(
         domain.oracle.stage = "second derivatives"
         span, explained, Y = find_explained(domain, steps, activation, widest, rng, known)
         domain.oracle.stage = "checking"
-        typical = float(np.sqrt(np.mean(Y**2)))
+        typical = rms(Y)
         agreed = check_network(domain, explained.model, steps.noise, typical, rng)
     except BudgetExceeded as error:
         error.known = known | error.known
@@ -174,14 +174,14 @@ def find_explained(
 ) -> tuple[Span, Explained, np.ndarray]:
     """A network that explains answers, and these. Once more with other points and directions where nothing does: a
     neuron may be flat at all of a few points."""
-    for attempt in range(ATTEMPTS):
+    for attempt in range(SPAN_ATTEMPTS):
         span = find_span(domain, steps, widest, rng)
         known["dimensions"] = span.size
         try:
             neurons = find_neurons(span, activation, rng)
-            return span, *find_network(span, neurons, activation, rng)
+            return span, *find_activation(span, neurons, activation, rng)
         except TargetMismatch:
-            if attempt == ATTEMPTS - 1:
+            if attempt == SPAN_ATTEMPTS - 1:
                 raise
             domain = replace(domain, frame=random_rotation(domain.dim, rng))
     raise AssertionError("unreachable")
@@ -208,7 +208,7 @@ def find_neurons(span: Span, activation: str, rng: np.random.Generator) -> Neuro
     )
 
 
-def find_network(
+def find_activation(
     span: Span, neurons: Neurons, activation: str, rng: np.random.Generator
 ) -> tuple[Explained, np.ndarray]:
     """The activation that fits, the network refined on answers, and these."""
@@ -220,7 +220,7 @@ def find_network(
     domain.oracle.stage = "refining"
     X = domain.inputs(max(inputs_for(fits[0][0]), inputs_needed(domain.dim)), rng)
     Y = domain.ask(X)
-    typical = float(np.sqrt(np.mean(Y**2)))
+    typical = rms(Y)
     if noise > NOISIEST * typical:
         raise NotConverged(f"the answers are too noisy: {noise / typical:.1e} of a typical one, as measured")
     closest = ""

@@ -17,9 +17,9 @@ from .domain import Domain
 from .signs import Sided, with_linear_neurons, with_signs
 
 PARALLEL = 1e-10  # of a unit vector: hyperplanes no further apart are one
-FAINT = 1e-10  # of the largest weight of a neuron, where it is nothing
+VANISHED_WEIGHT = 1e-10  # of the largest weight of a neuron, where it is nothing
 BEYOND = 1.5  # times the distance of the farthest kink: random inputs lie on both sides of every one
-INPUTS = 3.0  # for each unknown of an output
+INPUTS_PER_UNKNOWN = 3.0  # for each unknown of an output
 LINEAR_SLACK = 1e-9
 
 
@@ -31,13 +31,13 @@ def learn_piecewise(domain: Domain, rng: np.random.Generator) -> tuple[Domain, S
     radius = BEYOND * scalar.farthest_kink if scalar.farthest_kink > 0 else 1.0
     domain = replace(domain, radius=radius * np.sqrt(domain.dim))
     rows = hyperplanes(scalar)
-    X = domain.inputs(int(INPUTS * (len(rows) + domain.dim + 1)) + 16, rng)
+    X = domain.inputs(int(INPUTS_PER_UNKNOWN * (len(rows) + domain.dim + 1)) + 16, rng)
     Y = domain.ask(X)
     values = np.maximum(X @ rows[:, :-1].T + rows[:, -1], 0)
     found = np.linalg.lstsq(np.concatenate([values, X, np.ones((len(X), 1))], axis=1), Y, rcond=None)[0]
     W2 = found[: len(rows)].T
     size = np.linalg.norm(W2, axis=0) * np.linalg.norm(rows[:, :-1], axis=1)
-    keep = size > FAINT * size.max(initial=1e-300)
+    keep = size > VANISHED_WEIGHT * size.max(initial=1e-300)
     model = TwoLayer(rows[keep, :-1], rows[keep, -1], W2[:, keep], None, activation="relu")
     sided = with_signs(model, X, Y, LINEAR_SLACK)
     return domain, Sided(with_linear_neurons(sided, domain.radius), None, sided.words), scalar

@@ -18,17 +18,17 @@ from .span import Span, to_matrices, to_vectors
 STARTS = 3  # for each member that is looked for
 CLIMBS = 200
 SHIFT = 0.3  # of x added to the product, without which the power method may go in circles
-SETTLED = 1e-7  # a move so short ends the climb: Newton's method takes over
+SETTLED_CLIMB = 1e-7  # a move so short ends the climb: Newton's method takes over
 NEARLY = 1e-2  # of `x x^T` outside the space, from which Newton's method is tried
-NEWTON_STEPS = 6
+SHARPENING_STEPS = 6
 EXACT = 1e-14  # of a unit vector: a step so short was the last
 REGULAR = 1e-12  # added to what is inverted, of order 1: a double member makes it singular
-SAME = 1e-4  # members are one where their cosine is as near to 1: a double one is met within the root of rounding
+SAME_MEMBER = 1e-4  # members whose cosine is as near to 1 are one: a double one is met within the root of rounding
 MOST_ROUNDS, IDLE_ROUNDS = 60, 4
 MOST_MISSING, FROM_REST = 0.3, 32  # of all members, from where on starts come from what is missing; starts at least
 LOOKED_AT = 24  # starts that tell plain neurons from gated ones
-FLAT = 1e-4  # of `x x^T`: less than that outside the space is flat; at isolated members it is a tenth and more
-AT_ONCE = 2**24  # floats
+FLAT_SHARE = 1e-4  # of `x x^T`: less than that outside the space is flat; at isolated members it is a tenth and more
+NEWTON_FLOATS = 2**24  # floats
 
 
 def outside(basis: Float[np.ndarray, "n S"], vectors: Float[np.ndarray, "m S"]) -> Float[np.ndarray, " m"]:
@@ -42,14 +42,14 @@ def climbed(basis: np.ndarray, X: Float[np.ndarray, "n D"], climbs: int = CLIMBS
     D = X.shape[1]
     device = device_for(len(X) * len(basis) * D * D)
     if device is not None:
-        return climbed_there(device, to_matrices(basis, D), X, climbs, SHIFT, SETTLED)
+        return climbed_there(device, to_matrices(basis, D), X, climbs, SHIFT, SETTLED_CLIMB)
     X, active = X.copy(), np.arange(len(X))
     for _ in range(climbs):
         x = X[active]
         projected = to_matrices((to_vectors(x) @ basis.T) @ basis, X.shape[1])
         y = unit(np.einsum("nij,nj->ni", projected, x) + SHIFT * x)
         X[active] = y
-        active = active[np.abs(y - x).max(axis=1) > SETTLED]
+        active = active[np.abs(y - x).max(axis=1) > SETTLED_CLIMB]
         if len(active) == 0:
             break
     return X
@@ -62,10 +62,12 @@ def products(Bx: np.ndarray, By: np.ndarray, x: np.ndarray, y: np.ndarray) -> Fl
     return both / 2 - Bx.transpose(0, 2, 1) @ By
 
 
-def sharpened(basis: np.ndarray, X: Float[np.ndarray, "n D"], steps: int = NEWTON_STEPS) -> Float[np.ndarray, "n D"]:
+def sharpened(
+    basis: np.ndarray, X: Float[np.ndarray, "n D"], steps: int = SHARPENING_STEPS
+) -> Float[np.ndarray, "n D"]:
     """Newton's method for `Q(x x^T) = 0`, damped by what is left of it."""
     D = X.shape[1]
-    flat, at_once = to_matrices(basis, D).reshape(-1, D), max(1, AT_ONCE // (len(basis) * D))
+    flat, at_once = to_matrices(basis, D).reshape(-1, D), max(1, NEWTON_FLOATS // (len(basis) * D))
     if len(X) == 0:
         return X
     device = device_for(len(X) * len(basis) * D * D)
@@ -91,7 +93,7 @@ def distinct(found: Float[np.ndarray, "n D"], X: Float[np.ndarray, "m D"]) -> li
     chosen: list[int] = []
     for i, x in enumerate(X):
         known = np.concatenate([found, X[chosen]])
-        if len(known) == 0 or np.abs(known @ x).max() < 1 - SAME:
+        if len(known) == 0 or np.abs(known @ x).max() < 1 - SAME_MEMBER:
             chosen.append(i)
     return chosen
 
@@ -101,12 +103,12 @@ def isolated(span: Span, rng: np.random.Generator) -> bool:
     gate the share outside the space grows with the fourth power of the distance only."""
     X = climbed(span.basis, unit(rng.standard_normal((LOOKED_AT, span.curvature.D))))
     X = sharpened(span.basis, X)
-    X = X[outside(span.basis, to_vectors(X)) < FLAT]
+    X = X[outside(span.basis, to_vectors(X)) < FLAT_SHARE]
     if len(X) == 0 or span.curvature.D < 2:
         return True
     Bx = (X @ to_matrices(span.basis, X.shape[1]).reshape(-1, X.shape[1]).T).reshape(len(X), -1, X.shape[1])
     second = np.linalg.eigvalsh(products(Bx, Bx, X, X))[:, 1]
-    return bool(np.median(second) > FLAT)
+    return bool(np.median(second) > FLAT_SHARE)
 
 
 def starts(span: Span, found: Float[np.ndarray, "n D"], rng: np.random.Generator) -> Float[np.ndarray, "m D"]:

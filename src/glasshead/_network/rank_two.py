@@ -13,14 +13,14 @@ import numpy as np
 
 from .._linalg import unit
 from .._types import Float
-from .rank_one import AT_ONCE, REGULAR, climbed, distinct, outside, products
+from .rank_one import MOST_ROUNDS, NEWTON_FLOATS, REGULAR, climbed, distinct, outside, products
 from .span import Span, to_matrices, to_vectors
 
-STARTS = 4
-CLIMBS = 150
-NEARLY = 2e-2
-NEWTON_STEPS = 15
-MOST_ROUNDS, IDLE_ROUNDS = 60, 5
+PAIR_STARTS = 4
+PAIR_CLIMBS = 150
+NEARLY_A_PAIR = 2e-2
+PAIR_STEPS = 15
+IDLE_PAIR_ROUNDS = 5
 LOOSEST = 1e-6  # of the square of a matrix: more outside the space is not in it, whatever errors are
 
 
@@ -41,12 +41,12 @@ def sharpened_pairs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Newton's method for `Q(g g^T) = 0` and `Q(g u^T + u g^T) = 0`, damped by what is left of them."""
     D = X.shape[1]
-    flat, at_once = to_matrices(basis, D).reshape(-1, D), max(1, AT_ONCE // (2 * len(basis) * D))
+    flat, at_once = to_matrices(basis, D).reshape(-1, D), max(1, NEWTON_FLOATS // (2 * len(basis) * D))
     if len(X) > at_once:
         parts = [sharpened_pairs(basis, X[i : i + at_once], U[i : i + at_once]) for i in range(0, len(X), at_once)]
         return np.concatenate([x for x, _ in parts]), np.concatenate([u for _, u in parts])
     zero = np.zeros_like(X)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(PAIR_STEPS):
         Bx, Bu = ((Y @ flat.T).reshape(len(X), -1, D) for Y in (X, U))
         gg, uu, ug, gu = products(Bx, Bx, X, X), products(Bu, Bu, U, U), products(Bu, Bx, U, X), products(Bx, Bu, X, U)
         first, second = np.einsum("nab,nb->na", gg, X), np.einsum("nab,nb->na", gg, U)
@@ -71,8 +71,8 @@ def rank_twos(span: Span, rng: np.random.Generator) -> tuple[Float[np.ndarray, "
     matrices, within = to_matrices(span.basis, D), min(LOOSEST, 100 * span.tolerance)
     G, U = np.zeros((0, D)), np.zeros((0, D))
     for _ in range(MOST_ROUNDS):
-        X = climbed(span.basis, unit(rng.standard_normal((STARTS * wanted, D))), CLIMBS)
-        X = X[outside(span.basis, to_vectors(X)) < NEARLY]
+        X = climbed(span.basis, unit(rng.standard_normal((PAIR_STARTS * wanted, D))), PAIR_CLIMBS)
+        X = X[outside(span.basis, to_vectors(X)) < NEARLY_A_PAIR]
         if len(X):
             pairs = [plane_of(matrices, span.basis, x) for x in X]
             X, Y = sharpened_pairs(span.basis, np.array([g for g, _ in pairs]), np.array([u for _, u in pairs]))
@@ -83,6 +83,6 @@ def rank_twos(span: Span, rng: np.random.Generator) -> tuple[Float[np.ndarray, "
         fresh = distinct(G, X)
         idle = 0 if fresh else idle + 1
         G, U = np.concatenate([G, X[fresh]]), np.concatenate([U, Y[fresh]])
-        if len(G) >= wanted or idle >= IDLE_ROUNDS:
+        if len(G) >= wanted or idle >= IDLE_PAIR_ROUNDS:
             break
     return G, U

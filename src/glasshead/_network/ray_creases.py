@@ -19,14 +19,12 @@ from .._models import TwoLayer
 from .._types import Float
 from .arcs import Kinks, find_kinks
 from .creases import read_normals
-from .domain import Sphere
+from .domain import SphereDomain
 from .rank_one import distinct
 
 SMOOTH_PIECE = 1e-9  # of an answer: how far pieces may be from waves, which they are only nearly
-NEAR, PLACES_NEAR = (
-    1e-4,
-    np.array([1.0, 2.0, 3.0]),
-)  # radians, and places on each side of a kink, which show where it is
+# Radians, and places on each side of a kink, which show where it is.
+BESIDE_KINK, PLACES_NEAR = 1e-4, np.array([1.0, 2.0, 3.0])
 LONELY = 10.0  # times that: kinks with another one nearer than that are left out
 BESIDE_RAY = 1e-6  # radians from a kink, where slopes sidewards are read
 COMMON = 1e-3  # sine of the angle between two planes: less, and they have a line in common
@@ -38,7 +36,7 @@ INPUTS_PER_FEATURE = 1.6
 LONELY_LENGTHS = 1e-3  # of the second smallest eigenvalue: the smallest must be less, for lengths to be determined
 
 
-def find_creased(domain: Sphere, rng: np.random.Generator) -> tuple[TwoLayer, str]:
+def find_creased(domain: SphereDomain, rng: np.random.Generator) -> tuple[TwoLayer, str]:
     """All neurons, each or its mirror image, with output weights in units of the mean length; and how many kinks."""
     planes, points = np.zeros((0, domain.dim, 2)), np.zeros((0, domain.dim))  # of kinks that belong to no neuron yet
     rows, seen = np.zeros((0, domain.dim + 1)), 0
@@ -46,7 +44,7 @@ def find_creased(domain: Sphere, rng: np.random.Generator) -> tuple[TwoLayer, st
         through = points[circle % len(points)] if circle >= CIRCLES_FEWEST and len(points) else None
         kinks = read_exactly(domain, find_kinks(domain, SMOOTH_PIECE, rng, through))
         seen += len(kinks.points)
-        new = chosen(kinks, ~on_some(domain, rows, kinks.points))
+        new = kinks_at(kinks, ~on_some(domain, rows, kinks.points))
         if circle >= CIRCLES_FEWEST and len(new.points) == 0 and len(points) == 0:
             break
         if len(new.points):
@@ -71,11 +69,11 @@ def find_creased(domain: Sphere, rng: np.random.Generator) -> tuple[TwoLayer, st
     return model, f"{seen} kinks along {circle + 1} great circles belong to {len(rows)} neurons"
 
 
-def chosen(kinks: Kinks, which: np.ndarray) -> Kinks:
+def kinks_at(kinks: Kinks, which: np.ndarray) -> Kinks:
     return Kinks(*(getattr(kinks, name)[which] for name in ("points", "along", "jumps", "gaps")))
 
 
-def on_some(domain: Sphere, rows: Float[np.ndarray, "m e"], points: Float[np.ndarray, "n d"]) -> np.ndarray:
+def on_some(domain: SphereDomain, rows: Float[np.ndarray, "m e"], points: Float[np.ndarray, "n d"]) -> np.ndarray:
     """Whether each point is on a known hyperplane."""
     if len(rows) == 0:
         return np.zeros(len(points), dtype=bool)
@@ -83,15 +81,15 @@ def on_some(domain: Sphere, rows: Float[np.ndarray, "m e"], points: Float[np.nda
     return off.min(axis=1) <= ON_IT * domain.radius
 
 
-def read_exactly(domain: Sphere, kinks: Kinks) -> Kinks:
+def read_exactly(domain: SphereDomain, kinks: Kinks) -> Kinks:
     """Where pieces on both sides of each kink, continued, meet; without those that have another one near them."""
-    kinks = chosen(kinks, kinks.gaps > LONELY * NEAR)
+    kinks = kinks_at(kinks, kinks.gaps > LONELY * BESIDE_KINK)
     if len(kinks.points) == 0:
         return kinks
-    places = NEAR * np.concatenate([-PLACES_NEAR[::-1], PLACES_NEAR])
+    places = BESIDE_KINK * np.concatenate([-PLACES_NEAR[::-1], PLACES_NEAR])
     X = domain.along(kinks.points[:, None], kinks.along[:, None], domain.radius * places[None, :, None])
     answers = domain.ask(X.reshape(-1, domain.dim)).reshape(len(kinks.points), len(places), -1)
-    powers = np.vander(places / NEAR, 3, increasing=True)
+    powers = np.vander(places / BESIDE_KINK, 3, increasing=True)
     left, right = (np.linalg.solve(powers[side], answers[:, side]) for side in (slice(0, 3), slice(3, 6)))
     apart = right - left  # (n, 3, k): the difference of both pieces, by powers of the place
     jump = unit(apart[:, 1])
@@ -99,11 +97,11 @@ def read_exactly(domain: Sphere, kinks: Kinks) -> Kinks:
     shift = -value / slope
     missed = np.linalg.norm(apart[:, 0] + shift[:, None] * apart[:, 1], axis=1)
     kept = (np.abs(shift) < 1.0) & (missed <= MEET * np.linalg.norm(apart[:, 1], axis=1))
-    angle = (NEAR * shift)[:, None]
+    angle = (BESIDE_KINK * shift)[:, None]
     moved = domain.along(kinks.points, kinks.along, domain.radius * angle)
     along = np.cos(angle) * kinks.along - np.sin(angle) * kinks.points / domain.radius
-    jumps = apart[:, 1] / (NEAR * domain.radius)
-    return chosen(replace(kinks, points=moved, along=along, jumps=jumps), kept)
+    jumps = apart[:, 1] / (BESIDE_KINK * domain.radius)
+    return kinks_at(replace(kinks, points=moved, along=along, jumps=jumps), kept)
 
 
 def shared_hyperplanes(planes: Float[np.ndarray, "n d 2"], points: Float[np.ndarray, "n d"]) -> list[np.ndarray]:
@@ -131,7 +129,7 @@ def distinct_rows(rows: Float[np.ndarray, "m e"], radius: float) -> Float[np.nda
     return rows[distinct(scaled[:0], scaled)]
 
 
-def read_output_weights(domain: Sphere, rows: Float[np.ndarray, "m e"], rng: np.random.Generator) -> np.ndarray:
+def read_output_weights(domain: SphereDomain, rows: Float[np.ndarray, "m e"], rng: np.random.Generator) -> np.ndarray:
     """The output weights of neurons on these hyperplanes. Answers times their lengths are combinations of the neurons
     and of something linear: the lengths are the one null vector of what is not."""
     features = len(rows) + domain.dim + 1

@@ -20,8 +20,8 @@ from .._models import ACTIVATIONS, Activation, TwoLayer
 from .._types import Float
 from .arguments import PLAIN, as_single_tokens
 from .directions import Neurons
-from .domain import Domain, Sphere, domain_of
-from .learn import ATTEMPTS, WORST_FIT, find_neurons
+from .domain import Domain, SphereDomain, domain_of
+from .learn import SPAN_ATTEMPTS, WORST_FIT, find_neurons
 from .ray_creases import find_creased
 from .ridge import Ridges, descended, fitted, total
 from .span import Span, find_span
@@ -31,7 +31,7 @@ PARTS = 20  # rounds for the part of output weights along the answer at each poi
 TURNS = 40  # rounds of lengths and ridges
 ANEW = 0, 3, 9, 15  # of these rounds, where ridges are looked for everywhere: lengths are known better each time
 STEPS_IN_TURN = 10
-ROUGH = 1e-6  # of an answer: what finds neurons need not be better, since all weights are fitted afterwards
+ROUGH_ANSWERS = 1e-6  # of an answer: what finds neurons need not be better, since all weights are fitted afterwards
 ARRIVED_TURN = 1e-9  # of the misfit: a round that changes it by less is the last
 
 
@@ -50,11 +50,11 @@ def find_bent(
     """The neurons of a box that answers with unit vectors, asked at inputs of this length; output weights in units of
     the mean length of what is normalised. `slack` is an error of answers, over their lengths, that differences do not
     show, since it varies as smoothly as they do."""
-    domain = replace(domain_of(as_single_tokens(f, dim)[0], True, radius, ROUGH, rng), rays=True)
+    domain = replace(domain_of(as_single_tokens(f, dim)[0], True, radius, ROUGH_ANSWERS, rng), rays=True)
     steps = find_steps(domain, rng)
     steps = replace(steps, error=max(steps.error, slack * steps.typical))
     if not steps.smooth:
-        assert isinstance(domain, Sphere)
+        assert isinstance(domain, SphereDomain)
         model, words = find_creased(domain, rng)
         return Bent([model], [0.0], words)
     span, neurons = find_all(domain, steps, rng)
@@ -76,7 +76,7 @@ def find_bent(
 
 def find_all(domain: Domain, steps: Steps, rng: np.random.Generator) -> tuple[Span, Neurons]:
     """All neurons, with other directions once more where some are missing."""
-    for _ in range(ATTEMPTS - 1):
+    for _ in range(SPAN_ATTEMPTS - 1):
         span = find_span(domain, steps, None, rng)
         try:
             return span, find_neurons(span, "plain", rng)

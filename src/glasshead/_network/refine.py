@@ -12,25 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
+from .._linalg import rms
 from .._models import TwoLayer
 from .._types import Float
 from .signs import Sided
 
-ROUNDS = 40
+REFINING_ROUNDS = 40
 LSMR = {"atol": 1e-9, "btol": 1e-6, "conlim": 1e12, "maxiter": 1000}  # a round need not do more than the next can undo
 STALLED = 0.7  # of the last misfit: what falls by less has arrived,
 STALLED_ROUNDS = 2  # if it does so twice
 DAMPED = 0.03  # of columns of length 1: what is added to them where a full step leads astray
-ROUNDINGS = 2.0**-51  # of a typical answer: a box adds up its neurons no better
-ENOUGH = 4.0  # times the noise of an answer: what is left is no more than that
+ANSWER_ROUNDING = 2.0**-51  # of a typical answer: a box adds up its neurons no better
+NOISE_REACHED = 4.0  # times the noise of an answer: what is left is no more than that
 ARRIVED = 30.0  # times the noise of an answer: no step helps beyond that
 LONGEST_DAMPED = 8  # rounds that lead astray, each more damped than the last
-EQUATIONS = 2.0  # for each weight
+EQUATIONS_PER_WEIGHT = 2.0  # for each weight
 
 
 def inputs_for(model: TwoLayer) -> int:
     """How many answers determine all weights, twice over."""
-    return int(EQUATIONS * model.parameters / model.outputs) + model.width + 16
+    return int(EQUATIONS_PER_WEIGHT * model.parameters / model.outputs) + model.width + 16
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,14 @@ def refined(sided: Sided, X: np.ndarray, Y: np.ndarray, noise: float) -> tuple[S
     """
     now = Linearised.at(sided, X)
     best, rest = now.solved(Y)
-    noise = max(noise, ROUNDINGS * float(np.sqrt(np.mean(Y**2))))
-    least, damping, stalled, astray = float(np.sqrt(np.mean(rest**2))), 0.0, 0, 0
-    for _ in range(ROUNDS):
-        if least <= ENOUGH * noise or stalled >= STALLED_ROUNDS or astray >= LONGEST_DAMPED:
+    noise = max(noise, ANSWER_ROUNDING * rms(Y))
+    least, damping, stalled, astray = rms(rest), 0.0, 0, 0
+    for _ in range(REFINING_ROUNDS):
+        if least <= NOISE_REACHED * noise or stalled >= STALLED_ROUNDS or astray >= LONGEST_DAMPED:
             break
         tried = Linearised.at(moved(best, now.step(best.model.W2, rest, damping)), X)
         found, remaining = tried.solved(Y)
-        left = float(np.sqrt(np.mean(remaining**2)))
+        left = rms(remaining)
         if left < least:
             stalled, astray = (stalled + 1 if left > STALLED * least else 0), 0
             now, best, rest, least, damping = tried, found, remaining, left, damping / 10

@@ -22,8 +22,8 @@ ZONES, IN_ZONE = 3, 15  # of biases: the flanks of an activation look like its m
 SCALES = np.geomspace(0.03, 12, BANDS * IN_BAND)  # of z, for a neuron whose t has the mean square 1
 BIASES = np.linspace(-5.5, 5.5, ZONES * IN_ZONE)
 FIRST_ROUNDS, LAST_ROUNDS = 12, 60
-KEPT = 4  # of all starts, after the first rounds
-FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-15
+STARTS_KEPT = 4  # of all starts, after the first rounds
+DAMPING, DAMPINGS = 1e-3, (1e-15, 1e3)  # of the first step, and the least and the most of any
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ def fitted(f: Any, slope: Any, t: Float[np.ndarray, "m P"], c: Float[np.ndarray,
         starts[j] = np.stack([by_zone(x)[np.arange(tried), best] for x in (s, b)], axis=1)
     which = np.repeat(np.arange(len(t)), tried)
     theta, cost = descended(f, slope, t[which], c[which], starts.reshape(-1, 2), FIRST_ROUNDS)
-    kept = np.argsort(cost.reshape(-1, tried), axis=1)[:, :KEPT]
-    which, theta = np.repeat(np.arange(len(t)), KEPT), theta[(kept + tried * np.arange(len(t))[:, None]).ravel()]
+    kept = np.argsort(cost.reshape(-1, tried), axis=1)[:, :STARTS_KEPT]
+    which, theta = np.repeat(np.arange(len(t)), STARTS_KEPT), theta[(kept + tried * np.arange(len(t))[:, None]).ravel()]
     theta, cost = descended(f, slope, t[which], c[which], theta, LAST_ROUNDS)
-    best = cost.reshape(-1, KEPT).argmin(axis=1) + KEPT * np.arange(len(t))
+    best = cost.reshape(-1, STARTS_KEPT).argmin(axis=1) + STARTS_KEPT * np.arange(len(t))
     size = np.maximum(np.linalg.norm(c, axis=1), 1e-300)
     return Ridges(theta[best, 0] / np.maximum(unit_of, 1e-300), theta[best, 1], np.sqrt(cost[best]) / size)
 
@@ -73,7 +73,7 @@ def descended(
         amount = np.einsum("np,np->n", F, c)[:, None]
         return F, amount, c - amount * F
 
-    damping = np.full(len(t), FIRST_DAMPING)
+    damping = np.full(len(t), DAMPING)
     F, amount, r = rest(theta)
     cost = np.einsum("np,np->n", r, r)
     for _ in range(rounds):
@@ -91,7 +91,7 @@ def descended(
         better = cost1 < cost
         theta, cost = np.where(better[:, None], moved, theta), np.where(better, cost1, cost)
         F, amount, r = (np.where(better[:, None], new, old) for new, old in ((F1, F), (amount1, amount), (r1, r)))
-        damping = np.clip(np.where(better, damping / 5, damping * 5), LEAST_DAMPING, 1e3)
+        damping = np.clip(np.where(better, damping / 5, damping * 5), *DAMPINGS)
     return theta, cost
 
 

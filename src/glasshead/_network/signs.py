@@ -18,8 +18,8 @@ from .._models import TwoLayer
 from .._relu import choose_signs
 from .._types import Float
 
-SPARE = 1.5  # inputs for each unknown of the linear part
-LINEAR = 1e-9  # of the largest answer: a linear part no larger than that is none
+LINEAR_INPUTS = 1.5  # inputs for each unknown of the linear part
+NO_LINEAR_PART = 1e-9  # of the largest answer: a linear part no larger than that is none
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Sided:
 
 
 def inputs_needed(dim: int) -> int:
-    return int(SPARE * (dim + 1)) + 8
+    return int(LINEAR_INPUTS * (dim + 1)) + 8
 
 
 def with_signs(model: TwoLayer, X: np.ndarray, Y: np.ndarray, slack: float) -> Sided:
@@ -51,7 +51,7 @@ def with_signs(model: TwoLayer, X: np.ndarray, Y: np.ndarray, slack: float) -> S
     rest = np.linalg.lstsq(X1, Y - turned.hidden(X) @ turned.W2.T, rcond=None)[0]
     left = float(np.abs(X @ rest[:-1]).max(initial=0.0))
     turned = TwoLayer(turned.W1, turned.b1, turned.W2, rest[-1], activation=model.activation)
-    known = left <= max(LINEAR, 10 * slack) * float(np.abs(Y).max(initial=0.0))
+    known = left <= max(NO_LINEAR_PART, 10 * slack) * float(np.abs(Y).max(initial=0.0))
     return Sided(turned, None if known else rest[:-1].T, signs.words)
 
 
@@ -60,7 +60,7 @@ def with_linear_neurons(sided: Sided, scale: float) -> TwoLayer:
     if sided.linear is None:
         return sided.model
     left, s, right = np.linalg.svd(sided.linear, full_matrices=False)
-    seen = s > LINEAR * max(float(s[0]), float(np.abs(sided.model.W2).max() * np.abs(sided.model.W1).max()))
+    seen = s > NO_LINEAR_PART * max(float(s[0]), float(np.abs(sided.model.W2).max() * np.abs(sided.model.W1).max()))
     rows, columns = right[seen] / scale, (left[:, seen] * s[seen]) * scale
     model, none = sided.model, np.zeros(2 * len(rows))
     return TwoLayer(

@@ -26,8 +26,8 @@ SURE_GAP = 1e4  # or, where these are larger than expected, a gap that nothing e
 FEWEST_POINTS = 10
 ROWS_FILLED = 0.85  # of what was measured: beyond that more points may show more
 ENOUGH_ROWS = 1.2  # times the dimensions of symmetric matrices: more points show nothing new
-SMALLEST = 3  # dimensions of V to begin with
-GROWTH = 1.15
+FIRST_DIMENSIONS = 3  # dimensions of V to begin with
+SPAN_GROWTH = 1.15
 MOST_NEURONS = 8  # for each dimension of inputs: more are not looked for
 
 
@@ -167,7 +167,7 @@ def find_span(domain: Domain, steps: Steps, widest: int | None, rng: np.random.G
     centre = domain.ask(p)
     largest = min(len(domain.tangents), centre.shape[1] - 3) if domain.rays else len(domain.tangents)
     empty = Curvature(domain, steps, p, centre, np.zeros((*centre.shape, 0, 0)), np.zeros((*centre.shape, 0)))
-    curvature = empty.read_larger(min(SMALLEST, largest))
+    curvature = empty.read_larger(min(FIRST_DIMENSIONS, largest))
     while True:
         span, all_of_them = span_of(curvature), symmetric_size(curvature.D)
         rows = curvature.rows_for(len(curvature.points))
@@ -179,7 +179,7 @@ def find_span(domain: Domain, steps: Steps, widest: int | None, rng: np.random.G
             wanted = int(np.ceil(min(1.3 * rows, ENOUGH_ROWS * all_of_them) / curvature.rows_for(1)))
             curvature = curvature.read_more(max(1, wanted - len(curvature.points)), rng)
         elif largest > curvature.D and FILLING * all_of_them <= most:
-            curvature = curvature.read_larger(min(largest, max(curvature.D + 1, int(GROWTH * curvature.D))))
+            curvature = curvature.read_larger(min(largest, max(curvature.D + 1, int(SPAN_GROWTH * curvature.D))))
         elif span is not None and seen_whole and len(span.basis) <= most_members(curvature.D):
             return span
         else:

@@ -4,7 +4,8 @@
 yes and no. `boundary`: where a query is counted, the budget, progress, answers kept, and what may leave a recovery.
 `views`: the box on other tokens, its answers combined or averaged. `straightened`: a known network undone. `one_token`:
 the single token that is answered like a sequence. `sphere`: normalised tokens.
-`long_token`: heads alone, where a norm stands in front of them.
+`long_token`: heads alone, where a norm stands in front of them. `places`: position vectors, and the box without them;
+`plain_places`: those in front of one head alone.
 """
 
 from .base import (
@@ -12,6 +13,7 @@ from .base import (
     HALF,
     HEADROOM,
     REACH,
+    ROUNDOFF,
     SINGLE,
     Opening,
     Oracle,
@@ -23,9 +25,10 @@ from .base import (
     read_unit_rows,
 )
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
-from .box import ROUNDOFF, Answering, BoxOracle, ValueOracle, as_oracle
-from .long_token import LongToken, extrapolation, find_long_token
-from .one_token import find_alike, read_slope, single
+from .box import Answering, BoxOracle, ValueOracle, as_oracle
+from .long_token import LongToken, are_log_probabilities, extrapolation, find_long_token
+from .one_token import find_alike, read_bent_slope, read_single, read_slope
+from .places import PLACES, Unplaced, find_places
 from .signs import SignOracle, Voting
 from .sphere import Sphere, find_order, find_sphere
 from .straightened import FAR_OUT, LESS_FAR_OUT, Flat, Straightened
@@ -38,6 +41,7 @@ from .views import (
     Normalised,
     OneNumber,
     OneOutput,
+    Rounded,
     Scaled,
     Translated,
     Within,

@@ -15,6 +15,7 @@ from .._types import Float
 
 REACH = 2.0**40  # the longest token sent to a box that names no max_norm
 DOUBLE, SINGLE, HALF = 2.0**-53, 2.0**-24, 2.0**-11  # the unit roundoffs of float64, float32 and float16
+ROUNDOFF = {"float64": DOUBLE, "float32": SINGLE, "bfloat16": 2.0**-8, "float16": HALF}
 HALF_REACH = 2.0**8  # in float16: tokens whose scores stay far below 65504
 
 

@@ -13,11 +13,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from .._errors import GlassheadError, OracleError
 from .._types import no_type_check
 from .._validate import box_dim, check_callable, positive, real
-from .base import DOUBLE, HALF, SINGLE, Oracle
+from .base import ROUNDOFF, Oracle
 
 Answering = Callable[[np.ndarray], ArrayLike]  # what a box is to a user: (B, N, d) tokens to B answers
-
-ROUNDOFF = {"float64": DOUBLE, "float32": SINGLE, "bfloat16": 2.0**-8, "float16": HALF}
 
 FORMAT_BITS = 8, 11, 24, 53  # significant ones: bfloat16, float16, float32, float64
 BY_CHANCE = 2  # numbers of a format may all happen to have so many zeros in the end
@@ -129,8 +127,7 @@ class BoxOracle(Oracle):
     @contextmanager
     def through(self, around: Callable[[Answering], Answering]) -> Generator[None]:
         """Ask `around(f)` instead of `f` for a while."""
-        f = self._f
-        self._f = around(f)
+        f, self._f = self._f, around(self._f)
         try:
             yield
         finally:
@@ -166,9 +163,8 @@ class BoxOracle(Oracle):
         largest = float(np.abs(X).max(initial=0.0)) or 1.0  # divided out, so that squares do not overflow
         longest = largest * math.sqrt(np.einsum("bnd,bnd->bn", X / largest, X / largest).max(initial=0.0))
         if longest > self.max_norm * (1 + ROUNDED_NORM):
-            raise ValueError(
-                f"expected tokens no longer than max_norm = {self.max_norm:g}, got one of norm {longest:g}"
-            )
+            most = f"max_norm = {self.max_norm:g}"
+            raise ValueError(f"expected tokens no longer than {most}, got one of norm {longest:g}")
 
     def _ask(self, X: np.ndarray) -> np.ndarray:
         # A box may work in place: small requests, which their sender may want to keep, are copied; large ones are built

@@ -17,7 +17,8 @@ import numpy as np
 from .._errors import NotConverged
 from .._linalg import norms, random_rotation, svd
 from .._types import Float
-from .base import Oracle
+from .base import DOUBLE, Oracle
+from .one_token import find_alike
 from .sphere import Sphere, key_length
 
 LAST_LENGTHS = 2.0 ** np.arange(1, 21)  # of last tokens, over those of ordinary ones
@@ -41,6 +42,7 @@ class LongToken:
     back: Float[np.ndarray, "k s"] | None = None
     stream: Float[np.ndarray, "d s"] | None = None  # orthonormal: the part of the residual connection that shows
     unembedding: Float[np.ndarray, "d k"] | None = None  # None where answers are the residual connection itself
+    matched: bool = False  # tokens that are answered alike are compared, not answers
     error: float = 0.0  # of answers, over what keys move them by
     usual: float = np.inf  # how far off limits are without the shortest length
     _alone: dict[tuple[bytes, float], np.ndarray] = field(default_factory=dict)
@@ -104,9 +106,22 @@ class LongToken:
         limit = rest = np.zeros(())
         for j, length in enumerate(lengths):
             there = self.answers(np.concatenate([front, (length * tokens)[:, None]], axis=1)) - base[:, j]
+            if self.matched:
+                there = self.read_alike(there, length * tokens, base[:, j])
             limit, rest = limit + whole[j] * there, rest + (whole[j] - part[j]) * there
         limit = np.asarray(limit)
         return limit if self.back is None else limit @ self.back, norms(np.asarray(rest))
+
+    def read_alike(self, moved: np.ndarray, last: Float[np.ndarray, "b d"], alone: np.ndarray) -> np.ndarray:
+        """How far from each last token the single token is that is answered as one that `moved` so far: a long token
+        is answered nearly by itself, so that a few steps find it."""
+
+        def step(far: np.ndarray, which: np.ndarray) -> np.ndarray:
+            tokens, base = (np.broadcast_to(x, moved.shape)[which] for x in (last, alone))
+            return moved[which] + base - self.answers((tokens + far)[:, None])
+
+        size = self.oracle.roundoff * float(norms(alone).max())
+        return find_alike(step, moved, ALIKE_WANTED * size, ALIKE_FLOOR * size)[0]
 
     def unseen(self, q: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
         """The direction of the residual connection that the last norm forgets at each q; zero if there is none."""
@@ -124,6 +139,10 @@ def extrapolation(lengths: np.ndarray) -> np.ndarray:
     return np.array([np.prod(other / (other - x[i])) for i, other in enumerate(others)])
 
 
+ALIKE_WANTED, ALIKE_FLOOR = 3.0, 1e2  # roundings of an answer: how exactly tokens are found, and how exactly at least
+MATCHED_BETTER = (
+    0.6  # of the error of limits of answers: what kinks of a ReLU network make of them, where digits are few
+)
 LEAST_ERROR = 1e-12  # of an answer: three pairs may agree better by chance
 TRIED_PAIRS = 3  # pairs of tokens that lengths are tried on
 GROWN = 1.5  # times: what answers to a token grow by with its length, where no last norm forgets it
@@ -139,6 +158,11 @@ class Extrapolated:
     usual: float
 
 
+def are_log_probabilities(answers: np.ndarray) -> bool:
+    """Whether the exponentials of the numbers of each answer, along the last axis, add up to 1."""
+    return answers.shape[-1] > 1 and bool(np.abs(np.exp(answers).sum(axis=-1) - 1).max() <= PROBABILITIES)
+
+
 def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> LongToken:
     """The view of a box with that norm in front."""
     lengths = LAST_LENGTHS[LAST_LENGTHS * sphere.radius <= oracle.reach]
@@ -146,7 +170,7 @@ def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) ->
         raise NotConverged(f"tokens up to {oracle.reach:.3g} are too short for last tokens that outweigh all others")
     q, keys = sphere.random((TRIED_PAIRS,), rng), sphere.random((TRIED_PAIRS, 1), rng)
     first = np.asarray(oracle((sphere.random((1,), rng) @ sphere.basis)[:, None]))
-    centred = first.shape[1] > 1 and abs(float(np.exp(first).sum()) - 1) <= PROBABILITIES
+    centred = are_log_probabilities(first)
     view = LongToken(oracle, sphere, lengths, centred=centred)
     alone = view.alone(q)
     view.normed = bool(np.linalg.norm(alone[:, -1]) < GROWN * np.linalg.norm(alone[:, -2]))
@@ -154,6 +178,11 @@ def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) ->
     pairs = [view.answers(np.concatenate([front, length * last], axis=1)) for length in lengths]
     moved = np.stack(pairs, axis=1) - alone
     best = suited_lengths(lengths, moved * (lengths[:, None] if view.normed else 1.0))
+    if oracle.roundoff > DOUBLE and not view.normed and moved.shape[2] == oracle.dim:
+        each = [view.read_alike(moved[:, j], length * last[:, 0], alone[:, j]) for j, length in enumerate(lengths)]
+        other = suited_lengths(lengths, np.stack(each, axis=1))
+        view.matched = other.error < MATCHED_BETTER * best.error
+        best = other if view.matched else best
     if not np.isfinite(best.error):
         raise NotConverged("tokens in front of a long last one change no answer, whatever its length")
     view.lengths = best.lengths

@@ -15,7 +15,7 @@ from .._linalg import norms
 from .._types import Float
 from .base import Oracle
 
-Answers = Callable[[np.ndarray], np.ndarray]  # of a batch of vectors
+VectorAnswers = Callable[[np.ndarray], np.ndarray]  # of a batch of vectors
 
 # Of the change from one step to the next: smooth answers follow the law of differences far better, and a neuron of a
 # ReLU
@@ -25,28 +25,38 @@ NOISE = 16.0  # roundings: changes below that say nothing
 SHORTER_STEP = 1 / 24  # where one does
 
 
-def single(oracle: Oracle, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b k"]:
+def read_single(oracle: Oracle, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b k"]:
     """What the box answers to each token alone; where that is too long to be sent, to the longest in its direction."""
     beyond = norms(tokens)[:, None] / oracle.reach
     return np.asarray(oracle((tokens / np.maximum(1.0, beyond))[:, None]))
 
 
-def read_slope(answers: Answers, dim: int, step: float, roundoff: float) -> Float[np.ndarray, "d k"]:
-    """The derivative of `answers` at 0, from six answers along each axis: an error of the sixth order in `step`.
+def read_slope(answers: VectorAnswers, dim: int, step: float, roundoff: float) -> Float[np.ndarray, "d k"]:
+    """The derivative of `answers` at 0, from six answers along each axis: an error of the sixth order in `step`."""
+    return read_bent_slope(answers, dim, step, roundoff)[0]
+
+
+def read_bent_slope(
+    answers: VectorAnswers, dim: int, step: float, roundoff: float
+) -> tuple[Float[np.ndarray, "d k"], bool]:
+    """The derivative of `answers` at 0, from six answers along each axis, and whether there are kinks nearby.
 
     Where the differences along an axis do not change with their length as those of a smooth function do, a kink lies
     between. Then others may lie where they show less: all steps are made shorter, and once more along bent axes.
     """
     axes = np.eye(dim)
-    slope, bent = differences(answers, axes, step, roundoff)
+    slope, bent = read_derivatives(answers, axes, step, roundoff)
+    kinked = bool(bent.any())
+    if kinked:
+        slope, bent = read_derivatives(answers, axes, SHORTER_STEP * step, roundoff)
     if bent.any():
-        slope, bent = differences(answers, axes, SHORTER_STEP * step, roundoff)
-    if bent.any():
-        slope[bent] = differences(answers, axes[bent], SHORTER_STEP**2 * step, roundoff)[0]
-    return slope
+        slope[bent] = read_derivatives(answers, axes[bent], SHORTER_STEP**2 * step, roundoff)[0]
+    return slope, kinked
 
 
-def differences(answers: Answers, axes: np.ndarray, step: float, roundoff: float) -> tuple[np.ndarray, np.ndarray]:
+def read_derivatives(
+    answers: VectorAnswers, axes: np.ndarray, step: float, roundoff: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Derivatives along axes, and along which of them there are kinks.
 
     Central differences over one, two and three steps are off by `a h^2`, `4 a h^2` and `9 a h^2`, and higher orders.
@@ -62,8 +72,8 @@ def differences(answers: Answers, axes: np.ndarray, step: float, roundoff: float
 
 MEMORY = 6  # answers remembered by the acceleration
 LEAST_SQUARES = 1e-9  # relative: smaller combinations of past steps are rounding
-MOST_ROUNDS = 40
-STALLED, GIVEN_UP = 2, 7  # rounds without halving the step, after which a sequence is done, or lost
+ALIKE_ROUNDS = 40
+DONE_AFTER, LOST_AFTER = 2, 7  # rounds without halving the step, after which a sequence is done, or lost
 
 
 def find_alike(
@@ -77,14 +87,16 @@ def find_alike(
     b, best, found = len(start), np.full(len(start), np.inf), start.copy()
     at, idle, active = start.copy(), np.zeros(b, int), np.arange(b)
     past_at, past_step = np.zeros((0, *start.shape)), np.zeros((0, *start.shape))
-    for _ in range(MOST_ROUNDS):
+    for _ in range(ALIKE_ROUNDS):
         steps = step(at[active], active)
         size = norms(steps)
         size = np.where(np.isfinite(size), size, np.inf)
         idle[active] = np.where(size < best[active] / 2, 0, idle[active] + 1)
         better = size < best[active]
         found[active[better]], best[active[better]] = at[active[better]], size[better]
-        done = (size <= wanted) | ((idle[active] >= STALLED) & (best[active] <= floor)) | (idle[active] >= GIVEN_UP)
+        done = (
+            (size <= wanted) | ((idle[active] >= DONE_AFTER) & (best[active] <= floor)) | (idle[active] >= LOST_AFTER)
+        )
         active, steps = active[~done], steps[~done]
         if len(active) == 0:
             break

@@ -90,7 +90,7 @@ class Voting(Wrapper):
 
     @property
     def confidence(self) -> float:
-        """That all answers given so far are right."""
+        """The probability that all answers given so far are right."""
         return (1 - self.doubt) ** self.decided
 
     def __call__(self, X: np.ndarray) -> np.ndarray:

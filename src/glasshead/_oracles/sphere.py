@@ -66,13 +66,13 @@ ALIKE_AT = {1.0: 0.05, 64.0: 1e-6}
 SAME_ANSWER = ALIKE_AT[64.0]
 
 
-def find_sphere(oracle: Oracle, rng: np.random.Generator) -> Sphere | None:
+def find_sphere(oracle: Oracle, rng: np.random.Generator, alike_at: dict[float, float] = ALIKE_AT) -> Sphere | None:
     """Which norm stands in front of the heads, if any: whether a key that is twice as long, or one with another mean,
-    is answered alike. Six queries, or twice as many: without a norm no head overlooks both x and -x as they grow."""
+    is answered alike. Six queries at each length: without a norm no head overlooks both x and -x as they grow."""
     x, y, q = (Sphere.of("rms", oracle.dim).random((), rng) for _ in range(3))
     q *= min(1.0, key_length(oracle))
     kind = ""
-    for length, alike in ALIKE_AT.items():
+    for length, alike in alike_at.items():
         keys = min(length, key_length(oracle)) * np.stack([x, 2 * x, x + 1, y, -x, -2 * x])
         answers = np.asarray(oracle(np.stack([keys, np.broadcast_to(q, keys.shape)], axis=1))).reshape(len(keys), -1)
         longer, shifted, other = norms(answers[1:4] - answers[0])

@@ -177,19 +177,34 @@ SMALLEST_HALF = 2.0**-25  # half the smallest float16
 
 
 class Narrow(Wrapper):
-    """What a box promises that computes in float64 and rounds its answers: `rtol` of one roundoff, and no more.
+    """What a box promises that computes in float64 and rounds its answers: `rtol` of one roundoff, or what it says
+    itself if that is more.
 
-    One that computes in the narrow format as well breaks that promise.
+    One that computes in the narrow format as well breaks that promise, unless it made it.
     """
 
     def __init__(self, inner: Oracle):
         super().__init__(inner)
         half = inner.roundoff == HALF
         self.name = "float16" if half else "bfloat16"
-        self.rtol, self.tolerance = inner.roundoff, SMALLEST_HALF if half else 0.0
+        self.rtol = max(inner.rtol, inner.roundoff)
+        self.tolerance = max(inner.tolerance, SMALLEST_HALF if half else 0.0)
         if half:
             self.max_norm = HALF_REACH if inner.max_norm is None else min(inner.max_norm, HALF_REACH)
 
     @property
     def roundoff(self) -> float:
         return DOUBLE
+
+
+class Rounded(Wrapper):
+    """A box that promises its answers to within a share of a typical one, read as one that rounds them to that: for
+    learners that see how far off they are themselves, from fresh answers."""
+
+    def __init__(self, inner: Oracle, share: float):
+        super().__init__(inner)
+        self.share, self.tolerance, self.rtol = share, 0.0, 0.0
+
+    @property
+    def roundoff(self) -> float:
+        return max(self.inner.roundoff, self.share)

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from .._checks import BALANCE_QUERIES, JUDGE_QUERIES, ODDS_QUERIES, QUERIES, SIGN_QUERIES
 from .._families import Family, named, with_option
 from .._models import Norm
-from .._oracles import Oracle
+from .._oracles import PLACES, Oracle
 from .._plan import check_budget, plan
 from .._validate import check_memory, check_rank, positive, whole
 from .._version import __version__
 
 CHECKS = {"value": QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES}  # queries of all checks of a result
-LAWS = {"value": ODDS_QUERIES, "sign": BALANCE_QUERIES}  # and of the law that is checked last, for one head
+LAW_QUERIES = {"value": ODDS_QUERIES, "sign": BALANCE_QUERIES}  # and of the law that is checked last, for one head
 
 
 class Wanted(NamedTuple):
@@ -28,6 +28,7 @@ class Wanted(NamedTuple):
     norm: Any  # a Norm, None or "auto"
     residual_map: str | None
     seed: int
+    places: int | None = None
 
 
 def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) -> None:
@@ -51,6 +52,8 @@ def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) ->
         raise ValueError(f"expected a norm before the head with an eps, got {norm!r}")
     if norm != "auto" and family not in ("auto", *(having := with_option("norm"))):
         raise ValueError(f"expected norm only with family {' or '.join(map(repr, having))}, got it with {family!r}")
+    if wanted.places is not None:
+        whole(wanted.places, "places", least=PLACES)  # as many as the judge asks about
     if wanted.residual_map not in ("identity", None):
         raise ValueError(f"expected residual_map to be 'identity' or None, got {wanted.residual_map!r}")
     check_memory(dim)
@@ -68,6 +71,7 @@ def settings(wanted: Wanted) -> dict[str, Any]:
     box = wanted.box
     promise = {name: getattr(box, name) for name in ("dim", "answers", "tolerance", "rtol", "flips", "max_norm")}
     asked = {name: getattr(wanted, name) for name in ("family", "rank", "accuracy", "residual_map", "seed")}
+    asked |= {} if wanted.places is None else {"places": wanted.places}
     sent = {"dtype": str(getattr(box, "dtype", "")), "batch": getattr(box, "batch", None), "norm": str(wanted.norm)}
     return {"version": __version__, **promise, **asked, **sent}
 

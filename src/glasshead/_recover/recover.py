@@ -7,15 +7,14 @@ import warnings
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from os import PathLike
 
 import numpy as np
 
 from .._checks import (
     JUDGE_QUERIES,
-    add_cause,
     check_everywhere,
+    find_cause_of,
     find_rounded_tokens,
 )
 from .._errors import (
@@ -27,18 +26,19 @@ from .._errors import (
     NotConverged,
     NotIdentifiable,
     TargetMismatch,
+    law_of,
 )
 from .._families import FAMILIES, Method, resolve
 from .._journal import journalled
-from .._learned import STAYS_A_BOX, HeldOut, Learned
+from .._learned import HeldOut, Learned
 from .._models import Block, FrontHead, Norm
-from .._oracles import Answering, Flat, Opening, Oracle, Report, as_oracle, bar, guarded, read_opening
+from .._oracles import Answering, Flat, Opening, Oracle, Report, Unplaced, as_oracle, bar, guarded, read_opening
 from .._recognise import LAST_RESORT, NO_GUESS, Failure, find_families, find_next
 from .._recovery import Recovery
 from .._types import no_type_check
 from .arguments import (
     CHECKS,
-    LAWS,
+    LAW_QUERIES,
     Wanted,
     check_arguments,
     check_network_wanted,
@@ -46,7 +46,8 @@ from .arguments import (
     family_without_look,
     settings,
 )
-from .refusal import add_notes, breaks, half_the_digits, inaccurate, why_not
+from .refusal import add_notes, half_the_digits, inaccurate, why_not
+from .surroundings import find_unplaced, recover_inside, with_places, without_places
 
 LARGEST_BOUND = float(np.finfo(float).max)  # on an error of W: a larger one is none
 
@@ -65,6 +66,7 @@ def recover(
     norm: Norm | str | None = "auto",
     residual_map: str | None = "identity",
     network: bool = False,
+    places: int | None = None,
     seed: int = 0,
     progress: Report | bool | None = None,
 ) -> Recovery:
@@ -90,20 +92,22 @@ def recover(
     that it adds the last token as it is, unless `residual_map=None`: value maps are then known up to one invertible
     map. With `network=True` the network inside a block is recovered after its heads, where norms stand in front of
     both or behind both: `found.model.network` is a `gh.TwoLayer`, and the block, or a language model of one block,
-    answers by itself.
+    answers by itself. Position vectors that are added to tokens in front of a block with a norm are found at 64 places,
+    or as many as `places` says, which also has them looked for in front of one head: the model is a `gh.Placed`.
 
     From a `gh.SignOracle`, which says only yes or no, v and the bias are found up to a positive factor, v with norm 1,
     and "auto" means "attention". It takes as many queries per free parameter as `accuracy` asks for bits, or 40.
     """
-    wanted = Wanted(as_oracle(oracle), family, rank, accuracy, norm, residual_map, seed)
+    wanted = Wanted(as_oracle(oracle), family, rank, accuracy, norm, residual_map, seed, places)
     check_arguments(wanted, budget, journal, progress)
     check_network_wanted(network, family)
     kept = nullcontext((wanted.box, None)) if journal is None else journalled(wanted.box, journal, settings(wanted))
     with bar() if progress is True else nullcontext(progress or None) as report, kept as (asked, file):
         with guarded(asked, budget, report) as box:
             box.expect(expected_queries(wanted, FAMILIES.get(family, FAMILIES["attention"])))
-            found, warning = recover_or_say(box, wanted)
-            found = recover_inside(box, found, wanted) if network and isinstance(found.model, Block) else found
+            found, warning, seen = recover_or_say(box, wanted)
+            found = recover_inside(seen, found, wanted) if network and isinstance(found.model, Block) else found
+            found = with_places(found, seen) if isinstance(seen, Unplaced) else found
         if file is not None and file.said:
             found = replace(found, reason=f"{found.reason}; {file.said}")
     if warning:
@@ -111,44 +115,26 @@ def recover(
     return found
 
 
-def recover_or_say(box: Oracle, wanted: Wanted) -> Outcome:
-    """Once more where it turns out that the box rounds its tokens; a refusal says why, if that can be found out."""
-    family = family_without_look(wanted)
-    attempt = partial(recover_recognised, box, wanted) if family is None else partial(recover_as, box, wanted, family)
+def recover_or_say(box: Oracle, wanted: Wanted) -> tuple[Recovery, str, Oracle]:
+    """Also the box that was recovered: once more where it turns out that the box rounds its tokens, without position
+    vectors where these are what makes the order matter. A refusal says why, if that can be found out."""
     try:
-        return attempt()
+        return *attempt(box, wanted), box
     except (TargetMismatch, NotConverged) as error:
         if not find_rounded_tokens(box):
-            add_cause(error, box, wanted.seed)
-            raise
+            if not find_cause_of(error, box, wanted.seed) or (unplaced := find_unplaced(box, wanted)) is None:
+                raise
+            return *without_places(attempt, unplaced, wanted, error), unplaced
         refusal = error
     try:
-        return attempt()
+        return *attempt(box, wanted), box
     except (TargetMismatch, NotConverged) as error:  # it may round its answers instead: what was seen first counts
         raise refusal from error
 
 
-def recover_inside(box: Oracle, found: Recovery, wanted: Wanted) -> Recovery:
-    """What was found, with the network of the block; a refusal has the heads as the best that is known."""
-    try:
-        read = resolve("_learners.block:with_network")
-        whole, words, residual = read(box, found.model, np.random.default_rng(wanted.seed))
-    except BudgetExceeded as error:
-        error.known["heads"] = found
-        raise
-    except (NotConverged, TargetMismatch, AccuracyUnreachable) as error:
-        error.best = found
-        raise
-    known = whole.network.parameters + (0 if whole.unembedding is None else whole.unembedding.size)
-    more = -(-known // (whole.dim if whole.unembedding is None else whole.unembedding.shape[1]))
-    return replace(
-        found,
-        model=whole,
-        queries=box.sent,
-        limit=found.limit + more,
-        residual=max(found.residual or 0.0, residual),
-        reason=found.reason.replace(STAYS_A_BOX, words),
-    )
+def attempt(box: Oracle, wanted: Wanted) -> Outcome:
+    family = family_without_look(wanted)
+    return recover_recognised(box, wanted) if family is None else recover_as(box, wanted, family)
 
 
 def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
@@ -179,14 +165,14 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
             if family == "block" and isinstance(error, AccuracyUnreachable):
                 lacking = error
             if not guess.families or guess.families[0] in tried:
-                if lacking is not None and breaks(error, ANY_ORDER):  # where tokens have places only a block may fit
+                if lacking is not None and law_of(error) == ANY_ORDER:  # where tokens have places only a block may fit
                     raise lacking from error
                 add_notes(error, tried, wanted.rank, oracle.dim, opening.outputs)
                 raise
         else:
             if before is not None and guess is LAST_RESORT and not half_the_digits(oracle, found):
                 raise before
-            if first is not None and breaks(first, COPIED_KEY) and found.heads == 1 and found.family == "multi-head":
+            if first is not None and law_of(first) == COPIED_KEY and found.heads == 1 and found.family == "multi-head":
                 raise first  # no sum of one head has what one head has not
             return found, warning
 
@@ -213,7 +199,7 @@ def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | N
 
     try:
         learned: Learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
-        learned, check = checked_by(method, oracle, learned, rng)
+        learned, check = check_learned(method, oracle, learned, rng)
     except BudgetExceeded as error:
         error.family = family
         if isinstance(unchecked := error.known.get("unchecked"), Learned):
@@ -234,7 +220,9 @@ def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | N
     return found, check.warning
 
 
-def checked_by(method: Method, oracle: Oracle, learned: Learned, rng: np.random.Generator) -> tuple[Learned, HeldOut]:
+def check_learned(
+    method: Method, oracle: Oracle, learned: Learned, rng: np.random.Generator
+) -> tuple[Learned, HeldOut]:
     """What was learned after the family's own check, unless it was part of learning, and the judge; where a budget ends
     before them, it is known as `unchecked`."""
     before = oracle.queries
@@ -244,6 +232,8 @@ def checked_by(method: Method, oracle: Oracle, learned: Learned, rng: np.random.
         return (learned, check) if check.evidence is not None else check_everywhere(seen_by, learned, check, rng)
     except BudgetExceeded as error:
         error.known["unchecked"] = learned
-        checks = (JUDGE_QUERIES if learned.check else CHECKS[oracle.answers]) + LAWS[oracle.answers] * learned.one_head
+        checks = (JUDGE_QUERIES if learned.check else CHECKS[oracle.answers]) + LAW_QUERIES[
+            oracle.answers
+        ] * learned.one_head
         error.needed = max(error.needed, before + checks - error.budget)
         raise

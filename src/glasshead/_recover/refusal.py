@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._errors import AccuracyUnreachable, GlassheadError, TargetMismatch
+from .._errors import AccuracyUnreachable, GlassheadError
 from .._families import NEEDED, PROMISES, Family
 from .._oracles import Oracle
 from .._recovery import Recovery
@@ -27,11 +27,6 @@ def add_notes(error: GlassheadError, tried: list[str], rank: int | None, dim: in
         )
 
 
-def breaks(error: GlassheadError, law: str) -> bool:
-    """Whether that law is what shows the box to be another one."""
-    return isinstance(error, TargetMismatch) and error.evidence is not None and error.evidence.law == law
-
-
 def why_not(declared: Family, oracle: Oracle, rank: int | None) -> str:
     """What fresh answers that do not fit say of the box."""
     also = "" if rank is None else f", or its rank is above rank={rank}"
@@ -52,7 +47,8 @@ def inaccurate(oracle: Oracle, accuracy: float | None, found: Recovery, needed: 
         return AccuracyUnreachable(f"{asked}, but {why}; leave accuracy= out, or take what was found from .best", found)
     if not np.isfinite(found.bound):
         return AccuracyUnreachable(f"this box's answers do not bound W at all; {advice}", found)
-    return AccuracyUnreachable(f"{asked}, this box's answers only prove {found.bound:.3g}; {advice}", found)
+    said = "prove" if found.confidence == 1 else "show"
+    return AccuracyUnreachable(f"{asked}, this box's answers only {said} {found.bound:.3g}; {advice}", found)
 
 
 def better(oracle: Oracle, accuracy: float | None, bound: float | None) -> str:

@@ -15,12 +15,13 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from .._errors import Evidence
+from .._linalg import rms
 from .._types import Float
 from .check import AllLengths, Check, read_all_lengths, read_fresh_points
-from .circle import Kinks, find_kinks
+from .circle import SampledKinks, find_kinks_between
 from .gradients import Gradients, Pieces, find_arcs
 from .homogeneous import FLOATS_AT_ONCE, HalfCircle, Homogeneous, Lifted
-from .neurons import Neurons, ReluNetwork, to_neurons
+from .neurons import HomogeneousNeurons, ReluNetwork, to_neurons
 from .scale import AnswerNoise
 from .tolerances import (
     ACCEPTED,
@@ -35,10 +36,10 @@ from .tolerances import (
 )
 
 REPAIRED_SHARE = 0.15  # of the arcs at most, where answers are exact: the rest is good enough
-EQUATIONS, NOISY_EQUATIONS = 1.25, 2.0  # per unknown
+EXACT_EQUATIONS, NOISY_EQUATIONS = 1.25, 2.0  # per unknown
 REPAIR_ROUNDS, NOISY_ROUNDS = 2, 25
-STALLED_SHARE, STALLED_ROUNDS = 0.75, 2  # a misfit that shrinks by less, this many rounds running, does not converge
-ITERATIONS = 200
+STALLED_SHARE, WAITED_ROUNDS = 0.75, 2  # a misfit that shrinks by less, this many rounds running, does not converge
+LSQR_ITERATIONS = 200
 DENSE_UNKNOWNS = 3000  # unknowns; beyond that only the iterative solution fits
 
 
@@ -59,18 +60,18 @@ def read_repaired(
     rng: np.random.Generator,
 ) -> Pieces:
     """Correct the gradients of the given arcs, each in proportion to its error."""
-    X = far_points(g, pieces, int((EQUATIONS if noise.exact else NOISY_EQUATIONS) * len(arcs) * g.dim) + 8, rng)
+    X = far_points(g, pieces, int((EXACT_EQUATIONS if noise.exact else NOISY_EQUATIONS) * len(arcs) * g.dim) + 8, rng)
     answers = g(X)
     solve = solve_dense if not noise.exact and len(arcs) * g.dim <= DENSE_UNKNOWNS else solve_iteratively
     best, least, waited = pieces, np.inf, 0
     for _ in range(REPAIR_ROUNDS if noise.exact else NOISY_ROUNDS):
         weights = pieces.weights(X)
         off = answers - np.einsum("ni,ni->n", weights, X @ pieces.gradients.T)
-        size = float(np.sqrt(np.mean(off**2)))
+        size = rms(off)
         waited = 0 if size < STALLED_SHARE * least else waited + 1
         if size < least:
             best, least = pieces, size
-        if waited > STALLED_ROUNDS or size <= noise.level:
+        if waited > WAITED_ROUNDS or size <= noise.level:
             break
         gradients = pieces.gradients.copy()
         gradients[arcs] += solve(X, weights[:, arcs] * errors[arcs], off, noise.level) * errors[arcs, None]
@@ -94,7 +95,7 @@ class GradientSystem(LinearOperator):
 
 def solve_iteratively(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float) -> np.ndarray:
     shape = (weights.shape[1], X.shape[1])
-    settings = {"damp": damp, "atol": LSQR, "btol": LSQR, "iter_lim": ITERATIONS}
+    settings = {"damp": damp, "atol": LSQR, "btol": LSQR, "iter_lim": LSQR_ITERATIONS}
     return lsqr(GradientSystem(X, weights), off, **settings)[0].reshape(shape)
 
 
@@ -135,7 +136,7 @@ class Attempt:
     """The neurons that came out, how they did on fresh points, and what would have been good enough."""
 
     g: Homogeneous
-    neurons: Neurons
+    neurons: HomogeneousNeurons
     check: Check
     allowed: float
     scales: AllLengths | None = None
@@ -171,7 +172,7 @@ class Attempt:
 class Unresolved(Exception):
     """The kinks on this circle could not be told apart; another one may do better."""
 
-    def __init__(self, kinks: Kinks, circle: HalfCircle):
+    def __init__(self, kinks: SampledKinks, circle: HalfCircle):
         super().__init__()
         self.kinks, self.circle = kinks, circle
 
@@ -179,7 +180,7 @@ class Unresolved(Exception):
 def learn_from_circle(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generator, picky: bool) -> Attempt:
     """Learn from one random circle; `Unresolved` before any gradient is paid for, if `picky` at the least blur."""
     circle = g.circle(rng)
-    kinks = find_kinks(lambda angles: g(circle.at(angles)), circle.low, circle.high, noise, rng)
+    kinks = find_kinks_between(lambda angles: g(circle.at(angles)), circle.low, circle.high, noise, rng)
     if kinks.given_up or (kinks.blurred and picky):
         raise Unresolved(kinks, circle)
     g.box.known["kinks"] = len(kinks.at)
@@ -191,8 +192,7 @@ def learn_from_circle(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
     g.box.known["unchecked"] = to_neurons(gradients.pieces(), isinstance(g, Lifted), 0.0, choose=False).network(g, None)
     check = read_fresh_points(g, circle, noise.exact, rng)
     check = check_crossings(g, circle, gradients, check, noise, rng)
-    typical = float(np.sqrt(np.mean(kinks.samples.y**2)))
-    pieces, errors, check = read_mended(g, circle, gradients, check, noise, typical, rng)
+    pieces, errors, check = read_mended(g, circle, gradients, check, noise, rms(kinks.samples.y), rng)
     return conclude(g, pieces, errors, check, noise)
 
 

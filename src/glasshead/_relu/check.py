@@ -141,8 +141,8 @@ def exact_inputs(network: ReluNetwork, low: float, high: float, rng: np.random.G
         SMALL_NETWORK_INPUTS if parameters < SMALL_NETWORK else FEWEST_INPUTS + int(INPUTS_PER_PARAMETER * parameters)
     ) // 4
     anywhere = all_lengths(low, high, n, rng) * units(n, network.dim, rng)
-    patterned, aside = (all_lengths(low, high, n, rng) * patterns(network, n, rng) for _ in range(2))
-    farthest = high * patterns(network, n, rng)
+    patterned, aside = (all_lengths(low, high, n, rng) * pattern_directions(network, n, rng) for _ in range(2))
+    farthest = high * pattern_directions(network, n, rng)
     return np.vstack([anywhere, patterned, near_hyperplanes(network, aside, high, rng), farthest])
 
 
@@ -150,7 +150,7 @@ def all_lengths(low: float, high: float, n: int, rng: np.random.Generator) -> np
     return (low * (high / low) ** ((np.arange(n) + rng.random(n)) / n))[:, None]
 
 
-def patterns(network: ReluNetwork, n: int, rng: np.random.Generator) -> np.ndarray:
+def pattern_directions(network: ReluNetwork, n: int, rng: np.random.Generator) -> np.ndarray:
     """Directions in which, as far as the dimension allows, every set of neurons is on equally often."""
     norms = np.linalg.norm(network.A, axis=0)
     normals = network.A[:, norms > 0] / norms[norms > 0]

@@ -29,7 +29,7 @@ TIGHT = 8.0  # and a kink is pinned once its neighbours are this many such dista
 
 
 @dataclass(frozen=True)
-class Kinks:
+class SampledKinks:
     """Where they are, everything that was sampled, and how many gaps were too narrow for this noise to be resolved."""
 
     at: Float[np.ndarray, "m"]
@@ -38,9 +38,9 @@ class Kinks:
     given_up: bool
 
 
-def find_kinks(
+def find_kinks_between(
     F: Callable[[np.ndarray], np.ndarray], low: float, high: float, noise: AnswerNoise, rng: np.random.Generator
-) -> Kinks:
+) -> SampledKinks:
     """Every round asks what each open gap needs, all in one batch."""
     inner = np.arange(1, FIRST_SAMPLES - 1) + rng.uniform(-0.3, 0.3, FIRST_SAMPLES - 2)
     grid = low + (high - low) * np.r_[0, inner / (FIRST_SAMPLES - 1), 1]
@@ -53,7 +53,7 @@ def find_kinks(
         settled = np.count_nonzero(samples.flat | samples.kink)
         wanted, pair = next_samples(samples, rng)
         if len(wanted) == 0 and np.all(samples.flat | samples.kink):
-            return Kinks(samples.crossings(), samples, int(samples.blurred.sum()), False)
+            return SampledKinks(samples.crossings(), samples, int(samples.blurred.sum()), False)
         sharp, blurred = np.count_nonzero(samples.kink & ~samples.blurred), np.count_nonzero(samples.blurred)
         if len(samples.t) + len(wanted) > MOST_SAMPLES + SAMPLES_PER_KINK * sharp or (
             noise.exact and blurred > MOST_BLURRED + sharp
@@ -64,7 +64,7 @@ def find_kinks(
             break
         if len(wanted):
             samples.add(wanted, F(wanted), pair)
-    return Kinks(samples.crossings(), samples, int(samples.blurred.sum()), True)
+    return SampledKinks(samples.crossings(), samples, int(samples.blurred.sum()), True)
 
 
 def next_samples(samples: Samples, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

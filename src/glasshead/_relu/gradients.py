@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._types import Float
-from .circle import Kinks
+from .circle import SampledKinks
 from .homogeneous import FLOATS_AT_ONCE, HalfCircle, Homogeneous
 
 
@@ -73,7 +73,7 @@ class Arcs:
         return np.sign(jumps[:, 1] * np.cos(kinks) - jumps[:, 0] * np.sin(kinks))
 
 
-def find_arcs(g: Homogeneous, circle: HalfCircle, kinks: Kinks) -> Arcs:
+def find_arcs(g: Homogeneous, circle: HalfCircle, kinks: SampledKinks) -> Arcs:
     """On a closing circle the first arc begins where the last kink's other half lies, and the last ends likewise."""
     low, high = ends(circle, kinks.at)
     t, y = kinks.samples.t, kinks.samples.y

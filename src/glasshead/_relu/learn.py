@@ -20,7 +20,7 @@ from .homogeneous import CountedBox, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
 from .scale import MANY_STRETCHES, AnswerNoise, find_view, read_noise_level
 
-MOST_CIRCLES, MOST_NOISY_CIRCLES = 6, 16
+MOST_EXACT_CIRCLES, MOST_NOISY_CIRCLES = 6, 16
 PICKY = 3  # circles on which two kinks too close for the noise are reason enough to take another circle
 NONSENSE_CIRCLES = 3  # circles that end in nonsense, where answers are exact
 FAR_RADII = 1e3  # radii
@@ -81,7 +81,7 @@ def learn_homogeneous(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
     """One circle after another until a network passes its check; a bounded number of them, then say so."""
     failed: list[Attempt] = []
     hopeless: list[Unresolved] = []
-    for circle in range(MOST_CIRCLES if noise.exact else MOST_NOISY_CIRCLES):
+    for circle in range(MOST_EXACT_CIRCLES if noise.exact else MOST_NOISY_CIRCLES):
         picky = noise.exact and circle < PICKY
         try:
             outcome = learn_from_circle(g, noise, rng, picky) if g.dim > 1 else learn_from_line(g, noise, rng)

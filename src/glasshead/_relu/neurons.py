@@ -115,7 +115,7 @@ class ReluNetwork(Network):
 
 
 @dataclass(frozen=True)
-class Neurons:
+class HomogeneousNeurons:
     """A network in homogeneous coordinates: `w^T ReLU(W X) + c.X`, and why it has as many neurons as it has."""
 
     W: Float[np.ndarray, "n D"]
@@ -137,7 +137,9 @@ class Neurons:
         return ReluNetwork(np.ascontiguousarray(A), self.w, b, c, self.kinks, g.box.queries, residual, reason)
 
 
-def to_neurons(pieces: Pieces, lifted: bool, slack: float, *, choose: bool = True, exact: bool = True) -> Neurons:
+def to_neurons(
+    pieces: Pieces, lifted: bool, slack: float, *, choose: bool = True, exact: bool = True
+) -> HomogeneousNeurons:
     """With a lifted function the last coordinate is the bias, and a constant is free; `choose=False` skips the signs.
 
     Only `exact` answers prove anything: noise may hide a kink or make one up.
@@ -158,7 +160,9 @@ def to_neurons(pieces: Pieces, lifted: bool, slack: float, *, choose: bool = Tru
         rows, weights = [*rows, [side, -side]], [*weights, [1.0, -1.0]]
     w = np.concatenate(weights)
     constant = rest - side if lifted else np.zeros(len(rest))
-    return Neurons(np.vstack(rows), w, constant, len(jumps), neurons_in_words(len(jumps), len(w), signs, exact))
+    return HomogeneousNeurons(
+        np.vstack(rows), w, constant, len(jumps), neurons_in_words(len(jumps), len(w), signs, exact)
+    )
 
 
 def neurons_in_words(kinks: int, neurons: int, signs: Signs, exact: bool) -> str:

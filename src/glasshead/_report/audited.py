@@ -6,19 +6,20 @@ import math
 from pathlib import Path
 from typing import Any
 
+from .._audit import AUDIT_FORMAT
 from .run import read_json
 
-AUDIT_FILE, AUDIT_FORMAT = "audit.json", "glasshead audit 1"
-TEXT, NUMBER, MAYBE = str, (int, float), (int, float, type(None))
+AUDIT_FILE = "audit.json"
+TEXT, NUMERIC, MAYBE = str, (int, float), (int, float, type(None))
 # What the page reads of an audit and of each of its settings; what else there is, is left alone.
 AUDIT_FIELDS: dict[str, Any] = {
     "version": TEXT,
     "command": TEXT,
     "target": TEXT,
     "family": TEXT,
-    "dim": NUMBER,
+    "dim": NUMERIC,
     "parameters": MAYBE,
-    "threshold": NUMBER,
+    "threshold": NUMERIC,
     "price_per_query": MAYBE,
     "budget": MAYBE,
     "threat": TEXT,
@@ -62,14 +63,14 @@ def audit_data(folder: Path) -> dict[str, Any]:
             f"{path} is not of this version: expected the format {AUDIT_FORMAT!r}, got {fields.get('format')!r}; "
             "audit again to make a new one"
         )
-    audit = picked(fields, AUDIT_FIELDS, path)
+    audit = picked_fields(fields, AUDIT_FIELDS, path)
     audit["settings"] = [
-        picked(one, SETTING_FIELDS, path) | {name: str(one[name]) for name in MORE_FIELDS if name in one}
+        picked_fields(one, SETTING_FIELDS, path) | {name: str(one[name]) for name in MORE_FIELDS if name in one}
         for one in audit["settings"]
     ]
     audit["ranking"] = [str(name) for name in audit["ranking"]]
     if audit["leak"] is not None:
-        rows = [picked(row, LEAK_FIELDS, path) for row in audit["leak"].get("rows", [])]
+        rows = [picked_fields(row, LEAK_FIELDS, path) for row in audit["leak"].get("rows", [])]
         for row in rows:
             if not all(isinstance(s, int | float) and math.isfinite(s) for s in row["singular"]):
                 raise ValueError(f"{path} is damaged: a singular value is no number")
@@ -77,7 +78,7 @@ def audit_data(folder: Path) -> dict[str, Any]:
     return {"kind": "audit", "headline": audit_headline(audit), "audit": audit}
 
 
-def picked(fields: Any, kinds: dict[str, Any], path: Path) -> dict[str, Any]:
+def picked_fields(fields: Any, kinds: dict[str, Any], path: Path) -> dict[str, Any]:
     """The fields of these names, each of its kind; JSON's infinities and NaN, which are none, become None."""
     if not isinstance(fields, dict):
         raise ValueError(f"{path} is damaged: expected fields, got a {type(fields).__name__}")

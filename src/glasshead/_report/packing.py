@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 Packed = dict[str, Any]
-Factors = tuple[np.ndarray, np.ndarray]
+FactorPair = tuple[np.ndarray, np.ndarray]
 BYTES = 16 / 3  # of base64 for a float32
 
 
-def packed(matrix: np.ndarray, most: float, factors: Factors | None = None) -> Packed:
+def packed_matrix(matrix: np.ndarray, most: float, factors: FactorPair | None = None) -> Packed:
     """The matrix for the page in at most that many bytes, or as many as a single number takes.
 
     Whole as `{"shape", "block": 1, "dense"}`, or as `{"shape", "block": 1, "left" (n, r), "right" (r, m)}` where it is
@@ -35,7 +35,7 @@ def whole_bytes(shape: Sequence[int]) -> float:
 
 
 def largest_of_blocks(matrix: np.ndarray, block: int) -> np.ndarray:
-    """Of every `block x block` the entry that is largest in size, so that no outlier is lost."""
+    """The entry of every `block x block` that is largest in size, so that no outlier is lost."""
     if block == 1:
         return matrix
     padded = np.pad(matrix, [(0, -n % block) for n in matrix.shape])
@@ -51,7 +51,7 @@ def text_of(array: np.ndarray) -> str:
     return base64.b64encode(narrow.tobytes()).decode()
 
 
-def unpacked(pack: Packed) -> np.ndarray:
+def unpacked_matrix(pack: Packed) -> np.ndarray:
     """What the page draws, as float32: thinned out if it was."""
 
     def array(text: str, *shape: int) -> np.ndarray:

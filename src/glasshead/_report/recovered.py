@@ -9,9 +9,10 @@ import numpy as np
 
 from .._identify import distance
 from .._linalg import factored_svd
-from .._models import Head, Model, MultiHead, nearest_heads
+from .._models import Head, Model, MultiHead, Placed, nearest_heads
+from .._oracles import SINGLE
 from .._recovery import Recovery
-from .packing import Factors, packed
+from .packing import FactorPair, packed_matrix
 from .pattern import patterns
 from .run import Run
 
@@ -20,15 +21,15 @@ TRUE_SHARE = 0.4  # of the room, for the true W of all heads
 DIFFERENCE_SHARE = 0.7  # of what is left then, for what they differ by; the rest is for v
 MOST_SINGULAR = 512  # singular values of a head on a page
 LARGEST_DENSE = 2048  # rows of a W whose decomposition takes seconds, not minutes
-SINGLE = 2.0**-24  # the unit roundoff of float32, in which matrices are on a page
-DOUBLE = 16  # digits of a float64
+SHOWN_DIGITS = 16  # at most: a float64 has no more
 
 
 def recovery_data(found: Recovery, run: Run | None = None, truth: Model | None = None) -> dict[str, Any]:
     """All that the page of a recovery shows, as JSON takes it."""
     model = found.model.numpy()
+    model = model.model if isinstance(model, Placed) else model
     signs = run is not None and run.answers == "sign"
-    far = None if truth is None else compared(model, truth, signs)
+    far = None if truth is None else distance_to_truth(model, truth, signs)
     true_heads = None if far is None or truth is None else matched_heads(model, truth)
     ranks = found.rank if isinstance(found.rank, tuple) else (found.rank,) * len(model.heads)
     heads = [
@@ -50,7 +51,7 @@ def recovery_data(found: Recovery, run: Run | None = None, truth: Model | None =
         "norms": {"W": max(head["norm"] for head in heads), "v": length_of(values_of(model.heads, signs))},
         "errors": {
             "W": None if true_heads is None else max(head["error"] for head in heads),
-            "v": None if true_heads is None else values_apart(model, true_heads, signs),
+            "v": None if true_heads is None else value_distance(model, true_heads, signs),
         },
         "patterns": patterns(model),
     }
@@ -62,7 +63,7 @@ def run_data(run: Run) -> dict[str, Any]:
     return shown | {"history": [list(point) for point in run.history]}
 
 
-def compared(model: Model, truth: Model, signs: bool) -> float | None:
+def distance_to_truth(model: Model, truth: Model, signs: bool) -> float | None:
     """The distance of the two, None where they cannot be compared."""
     try:
         far = distance(model, truth, up_to_scale=signs)
@@ -101,14 +102,15 @@ def head_data(head: Head, true: Head | None, rank: int) -> dict[str, Any]:
 
 
 def singular_values(head: Head) -> list[float]:
-    """Those of W, the largest first; of a large W that is kept as factors none beyond these, of any other none."""
+    """The singular values of W, the largest first; of a large W that is kept as factors none beyond these, of any other
+    none."""
     own = head.score_tensors()
     if "Q" in own and head.dim > MOST_SINGULAR:
         return factored_svd(own["Q"], own["K"])[1].tolist()
     return np.linalg.svd(head.W, compute_uv=False)[:MOST_SINGULAR].tolist() if head.dim <= LARGEST_DENSE else []
 
 
-def factors_of(head: Head) -> Factors | None:
+def factors_of(head: Head) -> FactorPair | None:
     """Two factors of W, where they hold fewer numbers than W and do not take minutes to find."""
     if "Q" not in head.score_tensors() and head.dim > LARGEST_DENSE:
         return None
@@ -160,7 +162,7 @@ def length_of(values: list[np.ndarray] | None) -> float | None:
     return None if values is None else float(np.linalg.norm(values))
 
 
-def values_apart(model: Model, true_heads: list[Head], signs: bool) -> float | None:
+def value_distance(model: Model, true_heads: list[Head], signs: bool) -> float | None:
     """How far apart all v are, None where they are not those of a sum of heads."""
     found, true = values_of(model.heads, signs), values_of(true_heads, signs)
     if found is None or true is None or found[0].shape != true[0].shape or not isinstance(model, Head | MultiHead):
@@ -173,12 +175,12 @@ def pack_all(
     name: str,
     matrices: list[np.ndarray],
     room: float,
-    factors: list[Factors | None] | None = None,
+    factors: list[FactorPair | None] | None = None,
 ) -> float:
     """Pack a matrix for each head under that name; returns the room that is left."""
     share = room / len(matrices)
     for head, matrix, parts in zip(heads, matrices, factors or [None] * len(matrices), strict=True):
-        head[name] = packed(matrix, share, parts)
+        head[name] = packed_matrix(matrix, share, parts)
         room -= sum(len(head[name].get(part, "")) for part in ("dense", "left", "right"))
     return room
 
@@ -197,8 +199,8 @@ def headline(found: Recovery, far: float | None, norm: float) -> dict[str, Any]:
         basis = "of fresh answers predicted"
     else:
         return {"big": "unchecked", "what": "nothing is known of the error", "words": found.reason, "value": None}
-    digits = DOUBLE if value == 0 else math.floor(-math.log10(value))
+    digits = SHOWN_DIGITS if value == 0 else math.floor(-math.log10(value))
     if digits < 1:
         return {"big": f"{100 * value:.3g}%", "what": f"off, {basis}", "words": words, "value": value}
-    digits = min(digits, DOUBLE)
+    digits = min(digits, SHOWN_DIGITS)
     return {"big": f"{digits} digit{'s' * (digits > 1)}", "what": basis, "words": words, "value": value}

@@ -15,17 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from .._models import Model, load, written_whole
-from .._recovery import MODEL_FILE
+from .._recovery import LARGEST_FILE, MODEL_FILE
 
-RUN_FILE, FORMAT = "run.json", "glasshead run 1"
-MOST_POINTS = 400  # of a history: more than a chart has pixels to tell apart
-LARGEST = 2**24  # bytes of a file that is read whole
-KINDS: dict[str, Any] = {
+RUN_FILE, RUN_FORMAT = "run.json", "glasshead run 1"
+MOST_HISTORY = 400  # of a history: more than a chart has pixels to tell apart
+RUN_FIELDS: dict[str, Any] = {
     **dict.fromkeys(("command", "target", "answers"), str),
     **dict.fromkeys(("truth", "digest"), (str, type(None))),
     "seconds": (int, float, type(None)),
 }
-Point = tuple[float, int, str]  # seconds since the start, queries asked, what for
+HistoryPoint = tuple[float, int, str]  # seconds since the start, queries asked, what for
 
 
 class History:
@@ -38,7 +37,7 @@ class History:
     """
 
     def __init__(self, then: Callable[[int, int, str], None] | None = None) -> None:
-        self.points: list[Point] = []
+        self.points: list[HistoryPoint] = []
         self._then, self._begun, self._each, self._told = then, time.monotonic(), 1, 0
 
     @property
@@ -50,7 +49,7 @@ class History:
         self._told += 1
         if self._told % self._each == 0 or not self.points or self.points[-1][2] != what:
             self.points.append((self.seconds, int(done), what))
-        if len(self.points) > MOST_POINTS:  # every other one goes, unless something new began with it
+        if len(self.points) > MOST_HISTORY:  # every other one goes, unless something new began with it
             each = enumerate(self.points)
             self.points = [point for k, point in each if k % 2 == 0 or point[2] != self.points[k - 1][2]]
             self._each *= 2
@@ -69,7 +68,7 @@ class Run:
     truth: str | None = None
     digest: str | None = None
     seconds: float | None = None
-    history: Sequence[Point] = field(default_factory=list)
+    history: Sequence[HistoryPoint] = field(default_factory=list)
 
     def of(self, truth: Path, folder: Path) -> Run:
         """This run, in that folder, on a box with the model in the file `truth`, or in a folder that has it saved."""
@@ -78,7 +77,7 @@ class Run:
 
     def save(self, folder: Path) -> None:
         with written_whole(folder / RUN_FILE) as part:
-            part.write_text(json.dumps({"format": FORMAT, **asdict(self)}) + "\n", encoding="utf-8")
+            part.write_text(json.dumps({"format": RUN_FORMAT, **asdict(self)}) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Run | None:
@@ -87,16 +86,18 @@ class Run:
         if not path.is_file():
             return None
         fields = read_json(path, "a run written by glasshead recover")
-        if fields.get("format") != FORMAT:
-            raise ValueError(f"{path} is not of this version: expected the format {FORMAT!r}; recover again to make it")
-        wrong = [name for name, kind in KINDS.items() if not isinstance(fields.get(name), kind)]
+        if fields.get("format") != RUN_FORMAT:
+            raise ValueError(
+                f"{path} is not of this version: expected the format {RUN_FORMAT!r}; recover again to make it"
+            )
+        wrong = [name for name, kind in RUN_FIELDS.items() if not isinstance(fields.get(name), kind)]
         try:
             history = [(float(seconds), int(queries), str(what)) for seconds, queries, what in fields["history"]]
         except (KeyError, TypeError, ValueError):
             history, wrong = [], [*wrong, "history"]
         if wrong:
             raise ValueError(f"{path} is damaged: {', '.join(wrong)}; remove it to have a report without it")
-        return cls(**{name: fields[name] for name in KINDS}, history=history)
+        return cls(**{name: fields[name] for name in RUN_FIELDS}, history=history)
 
     def true_model(self, folder: Path) -> Model | None:
         """The model that was asked, where its file is still there and still the same."""
@@ -121,8 +122,8 @@ def shown_command(arguments: Sequence[str]) -> str:
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """The object in a file that should hold `what`; a ValueError says why it does not."""
-    if path.stat().st_size > LARGEST:
-        raise ValueError(f"{path} is not {what}: it has more than {LARGEST:,} bytes")
+    if path.stat().st_size > LARGEST_FILE:
+        raise ValueError(f"{path} is not {what}: it has more than {LARGEST_FILE:,} bytes")
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -40,7 +40,7 @@ class Measured:
         return self.left if self.right is None else self.left @ self.right
 
     def head(self, v, key_bias, bias) -> Attention:
-        """As factors where these are the smaller description, else as one matrix."""
+        """The head as factors where these are the smaller description, else as one matrix."""
         if self.right is None or 2 * len(self.right) >= len(self.left):
             return Attention(self.W, v, key_bias=key_bias, bias=bias)
         tensors = {"Q": self.right, "K": self.left.T, "v": v, "bias": np.asarray(bias)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._errors import BudgetExceeded
+from .._linalg import rms
 from .._meters import Meter, Scores
 from .columns import ENOUGH_KEYS, TUNED_AFTER, Columns, Measured, full, measured_matrix
 
@@ -68,8 +69,8 @@ def read_outside(
     if seen[0] > max(meter.likely(float(noise[0])), enough):
         return float(seen[0]), meter.likely(float(noise[0])), np.inf
     rest = read_seen(meter, columns.W_norm, b[1:], keys[1:], mix[1:])
-    rms, bound = (float(np.sqrt(np.mean(np.append(*both) ** 2))) for both in zip((seen, noise), rest, strict=True))
-    return rms, meter.likely(bound), hidden_factor(d, U.shape[1]) * (rms + bound)
+    typical, bound = (rms(np.append(*both)) for both in zip((seen, noise), rest, strict=True))
+    return typical, meter.likely(bound), hidden_factor(d, U.shape[1]) * (typical + bound)
 
 
 def read_seen(meter: Meter, W_norm: float, b: np.ndarray, keys: np.ndarray, mix: np.ndarray):
@@ -91,7 +92,7 @@ def low_rank(
     columns = Columns(meter)
     try:
         if rank is None:
-            hidden = find_span(columns, rng, accuracy)
+            hidden = find_column_span(columns, rng, accuracy)
             return read_inside(columns, *columns.span(), rng, hidden, exact=accuracy is None)
         read_next(columns, rank)
         U, s = columns.span()
@@ -124,7 +125,7 @@ def at_once(known: int, meter: Meter) -> int:
     return min(max(TUNED_AFTER // each, 1 + known // each), max(1, meter.dim // BEGUN_SHARE))
 
 
-def find_span(columns: Columns, rng: np.random.Generator, accuracy: float | None) -> float:
+def find_column_span(columns: Columns, rng: np.random.Generator, accuracy: float | None) -> float:
     """Columns until nothing of W is left outside their span. Returns a bound on what could still hide there."""
     d, begun = columns.meter.dim, None
     while True:

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from .._version import __version__
-from .box import VERSION, Refusal, ServedBox
+from .box import MODEL_VERSION, Refusal, ServedBox
 from .gate import admitted, headers_of, problem
 from .log import Log
 from .schema import InferenceRequest, InferenceResponse, Live, ModelConfiguration, ModelMetadata, Problem, Ready, Server
@@ -46,9 +46,9 @@ def application(box: ServedBox, log: Log) -> FastAPI:
     async def refused(_: Request, error: Refusal) -> Response:
         return Response(problem(str(error)), error.status, headers_of(error), "application/json")
 
-    def check_model(name: str, version: str = VERSION) -> None:
-        if (name, version) != (box.settings.name, VERSION):
-            raise Refusal(404, f"expected the model {box.settings.name!r}, version {VERSION}, got another")
+    def check_model(name: str, version: str = MODEL_VERSION) -> None:
+        if (name, version) != (box.settings.name, MODEL_VERSION):
+            raise Refusal(404, f"expected the model {box.settings.name!r}, version {MODEL_VERSION}, got another")
 
     @app.get("/v2", summary="The server", response_model=Server)
     async def server() -> Any:
@@ -123,7 +123,7 @@ def application(box: ServedBox, log: Log) -> FastAPI:
             log.write(level="warning", client=client.name, message="asks as a recovery does", **seen)
         return box.answered(asked)
 
-    app.openapi_schema = with_messages(app.openapi(), {"name": box.settings.name, "version": VERSION})
+    app.openapi_schema = with_messages(app.openapi(), {"name": box.settings.name, "version": MODEL_VERSION})
     return app
 
 

@@ -14,7 +14,7 @@ from .._oracles import ROUNDOFF
 from .._version import __version__
 from .settings import Settings
 
-INPUT, OUTPUT, VERSION = "tokens", "answers", "1"
+INPUT, OUTPUT, MODEL_VERSION = "tokens", "answers", "1"
 BINARY, CONFIGURATION = "binary_tensor_data", "model_configuration"  # names of extensions of the protocol
 NOT_HERE = "classification", "shared_memory_region"  # what outputs may be asked for by extensions that are not served
 
@@ -27,7 +27,7 @@ class Refusal(Exception):
         self.status, self.retry = status, retry
 
 
-class Asked(NamedTuple):
+class BoxRequest(NamedTuple):
     """A request that can be answered: its id if it has one, the sequences, the unit roundoff of the numbers that they
     were sent as, and whether answers go back in binary."""
 
@@ -61,14 +61,15 @@ class ServedBox:
         kind = "BOOL" if self.settings.answers == "sign" else "FP64"
         return {
             "name": self.settings.name,
-            "versions": [VERSION],
+            "versions": [MODEL_VERSION],
             "platform": "glasshead",
             "inputs": [{"name": INPUT, "datatype": "FP64", "shape": [-1, -1, self.dim]}],
             "outputs": [{"name": OUTPUT, "datatype": kind, "shape": [-1, *self.outputs]}],
         }
 
     def configuration(self) -> dict[str, Any]:
-        """The same as Triton says it, for clients that look there: a batch is of sequences, and sizes are of one."""
+        """What `metadata` says, as Triton says it, for clients that look there: a batch is of sequences, and sizes are
+        of one."""
         about = self.metadata()
         parts = {kind: [one_of_a_batch(tensor) for tensor in about[f"{kind}s"]] for kind in ("input", "output")}
         return {
@@ -79,7 +80,7 @@ class ServedBox:
             **parts,
         }
 
-    def read(self, body: bytes, headers: Mapping[str, str]) -> Asked:
+    def read(self, body: bytes, headers: Mapping[str, str]) -> BoxRequest:
         """The sequences in a request, checked; a `Refusal` says what is wrong with it."""
         try:
             message, tensors = unpacked(body, headers, "inputs")
@@ -93,7 +94,7 @@ class ServedBox:
             raise Refusal(400, f"expected one input, {INPUT!r}, got {[tensor.name[:50] for tensor in tensors][:5]}")
         kind = tensors[0].datatype
         sent = ROUNDOFF["bfloat16" if kind == "BF16" else VECTORS.get(kind, "float64")]
-        return Asked(asked, self._sequences(tensors[0]), sent, binary)
+        return BoxRequest(asked, self._sequences(tensors[0]), sent, binary)
 
     def _sequences(self, tensor: Tensor) -> np.ndarray:
         shape, settings = tensor.array.shape, self.settings
@@ -112,7 +113,7 @@ class ServedBox:
             raise Refusal(400, f"expected {INPUT} to be finite numbers, got NaN, an infinity, or a number too large")
         return tensor.array.astype(np.float64)
 
-    def answered(self, asked: Asked) -> tuple[bytes, dict[str, str]]:
+    def answered(self, asked: BoxRequest) -> tuple[bytes, dict[str, str]]:
         """The body of the answers, and its headers."""
         with np.errstate(all="ignore"):  # of numbers too large for the model, which is said next
             answers = np.asarray(self._answer(asked.X))
@@ -122,7 +123,7 @@ class ServedBox:
         kind = "FP64"
         if self.settings.answers == "sign":
             answers, kind = answers > 0, "BOOL"
-        message = {"model_name": self.settings.name, "model_version": VERSION}
+        message = {"model_name": self.settings.name, "model_version": MODEL_VERSION}
         if asked.id is not None:
             message["id"] = asked.id
         return packed(message, "outputs", [Tensor(OUTPUT, answers, kind)], asked.binary)

@@ -50,7 +50,7 @@ class Gate:
         if scope["type"] != "http":
             return
         start, status = monotonic(), 500
-        client = name_of(scope)
+        client = client_name(scope)
         state: dict[str, Any] = {"sequences": 0}
         scope["state"] = state
 
@@ -82,7 +82,7 @@ class Gate:
     def _name(self, scope: Scope) -> str:
         """Who asks, or a `Refusal` of somebody without a token."""
         if not self._settings.tokens:
-            return name_of(scope)
+            return client_name(scope)
         given = b"".join(value for name, value in scope["headers"] if name == b"authorization")
         same = [hmac.compare_digest(given, b"Bearer " + token.encode()) for token in self._settings.tokens]
         if not any(same):
@@ -144,7 +144,7 @@ def admitted(client: Client, sequences: int, settings: Settings) -> None:
     client.sequences += sequences
 
 
-def name_of(scope: Scope) -> str:
+def client_name(scope: Scope) -> str:
     return str((scope.get("client") or ("unknown",))[0])
 
 

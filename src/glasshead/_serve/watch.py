@@ -17,15 +17,16 @@ from .._oracles import DOUBLE, SINGLE
 
 SHORT = 8  # different tokens other than zero: longer sequences are sentences
 NEAR = 2.0**-9  # the angle below which two tokens are the same one, moved; words are a hundred times as far apart
-RIGHT = 2.0**-43  # the cosine below which two tokens are at right angles, in float64, where the frame itself is rounded
-LENGTHS = 2.0**10  # the longest token of a sequence over its shortest
+# The cosine below which two tokens are at right angles, in float64, where the frame itself is rounded.
+RIGHT_ANGLE = 2.0**-43
+LENGTH_RATIO = 2.0**10  # the longest token of a sequence over its shortest
 REMEMBERED = 128  # tokens of earlier short sequences
 TOGETHER = 32  # short sequences that are looked at in one step
 FORGIVEN = 0.01  # of a sequence that stands in a relation, by one that does not: what chance may bring together
 NOTICED = 12.0  # sequences in excess of that; chosen so that 50 questions suffice and a dozen coincidences do not
 FEWEST_NUMBERS = 4  # of a token
 
-SIGNS = "moved", "right angles", "lengths"
+WARNING_SIGNS = "moved", "right angles", "lengths"
 
 
 class Watch:
@@ -38,7 +39,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.score, self.sequences, self.noticed = 0.0, 0, False
-        self.counts = dict.fromkeys(SIGNS, 0)
+        self.counts = dict.fromkeys(WARNING_SIGNS, 0)
         self._tokens: np.ndarray | None = None
 
     def see(self, X: np.ndarray, roundoff: float = DOUBLE) -> dict[str, int] | None:
@@ -56,7 +57,7 @@ class Watch:
             chosen = short[first : first + TOGETHER]
             last = first + TOGETHER >= len(short)
             end = len(X) if last else int(chosen[-1]) + 1
-            signs = np.zeros((end - start, len(SIGNS)), bool)
+            signs = np.zeros((end - start, len(WARNING_SIGNS)), bool)
             if len(chosen):
                 signs[chosen - start] = self._signs(X[chosen], largest[chosen], roundoff)
             if self._count(signs):
@@ -69,7 +70,7 @@ class Watch:
         for row in signs.tolist():
             self.sequences += 1
             self.score = self.score + 1 if any(row) else max(0.0, self.score - FORGIVEN)
-            for name, shown in zip(SIGNS, row, strict=True):
+            for name, shown in zip(WARNING_SIGNS, row, strict=True):
                 self.counts[name] += shown
             if self.score >= NOTICED:
                 self.noticed, self._tokens = True, None
@@ -84,16 +85,16 @@ class Watch:
         lengths = np.linalg.norm(scaled, axis=1)
         directions = scaled / lengths[:, None]
         before = np.empty((0, X.shape[2])) if self._tokens is None else self._tokens
-        same, cosines = compared(directions, tokens, before)
+        same, cosines = against_earlier(directions, tokens, before)
         earlier = np.arange(cosines.shape[1]) < len(before) + np.arange(len(tokens))[:, None]
         near = (np.abs(cosines) > 1 - NEAR**2 / 2) & earlier
         repeated = (near & same).any(axis=1)
-        signs = np.zeros((len(X), len(SIGNS)), bool)
+        signs = np.zeros((len(X), len(WARNING_SIGNS)), bool)
         signs[which[near.any(axis=1) & ~repeated], 0] = True
         if roundoff <= SINGLE:  # in narrower numbers right angles happen by chance
-            right = (np.abs(cosines) <= max(RIGHT, 2 * roundoff)) & earlier
+            right = (np.abs(cosines) <= max(RIGHT_ANGLE, 2 * roundoff)) & earlier
             signs[which[right.any(axis=1) & ~repeated], 1] = True
-        signs[:, 2] = spread(np.log2(lengths) + np.log2(largest[which, place]), which, len(X)) > np.log2(LENGTHS)
+        signs[:, 2] = spread(np.log2(lengths) + np.log2(largest[which, place]), which, len(X)) > np.log2(LENGTH_RATIO)
         self._tokens = np.concatenate([before, tokens[~repeated]])[-REMEMBERED:]
         return signs
 
@@ -111,8 +112,8 @@ def repeated_tokens(X: np.ndarray, largest: np.ndarray) -> np.ndarray:
     return repeated
 
 
-def compared(directions: np.ndarray, tokens: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of tokens and all that were before or are among them: whether they are the same, and the cosines."""
+def against_earlier(directions: np.ndarray, tokens: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens held against all that were before or are among them: whether they are the same, and the cosines."""
     every = np.concatenate([before, tokens])
     scaled = every / np.abs(every).max(axis=1, keepdims=True)
     cosines = directions @ (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).T

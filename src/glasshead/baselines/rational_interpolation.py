@@ -136,7 +136,7 @@ def heads_from_columns(columns: list[Column], Z: np.ndarray, Q: np.ndarray) -> M
     def refitted(column: Column) -> np.ndarray:
         """The scores once more with the values known, which leaves half as many numbers to find."""
         start = by_values(column, values).T
-        return polished(start, values.T, np.log(column.ratios), column.answers, values_known=True)[0].T
+        return polished_pairs(start, values.T, np.log(column.ratios), column.answers, values_known=True)[0].T
 
     scores = np.stack([refitted(column) for column in columns], axis=-1)
     inverse = np.linalg.inv(Z)
@@ -199,10 +199,10 @@ def pairs(
     """
     t, y = np.append(np.log(r), np.inf), np.column_stack([y, total])
     s = np.array([first_guess(r, row[:-1], heads) for row in y])
-    return polished(s, fitted_values(s, t, y), t, y)
+    return polished_pairs(s, fitted_values(s, t, y), t, y)
 
 
-def polished(s, c, t, y, values_known: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def polished_pairs(s, c, t, y, values_known: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Scores and values that fit y best, row by row, from a first guess; by MINPACK's Levenberg-Marquardt."""
     rows = [polished_row(*row, t, values_known) for row in zip(s, c, y, strict=True)]
     return np.array([score for score, _ in rows]), np.array([value for _, value in rows])

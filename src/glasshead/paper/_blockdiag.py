@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._linalg import rms
 from .._types import Float, no_type_check
 from .._validate import as_real, check_shape, real
 from ._commutant import CouplingNoise, Split, nearest_to_commuting, split_at_gap
@@ -69,7 +70,7 @@ def blockdiag(matrices: ArrayLike | Sequence[ArrayLike], tol: float | None = Non
 
 
 def blocks_and_kernel(A: Float[np.ndarray, "m n n"], tol: float | None) -> tuple[list[np.ndarray], np.ndarray]:
-    n, size = A.shape[1], float(np.sqrt(np.mean(A**2)))
+    n, size = A.shape[1], rms(A)
     if size == 0:
         return [], np.eye(n)
     noise = CouplingNoise(size, 8 * n * 2.0**-52 * size, tol)
@@ -111,7 +112,7 @@ class Leaf:
 
     @property
     def size(self) -> float:
-        return float(np.sqrt(np.mean(self.within**2)))
+        return rms(self.within)
 
     def halves(self) -> list[Leaf]:
         assert self.cut is not None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import NotIdentifiable, TargetMismatch
+from .._linalg import rms
 from .._oracles import Oracle, as_oracle, read_unit_rows
 from .._types import Float
 from .._validate import positive, whole
@@ -93,7 +94,7 @@ def hessian_subspaces(
             f"and has no subspaces, or its answers are too coarse for step={step:g} and a larger one is needed"
         )
     blocks = [np.hstack([E, queries_only(A, E, kernel, error)]) for E in blocks]
-    return nearest_orthonormal(blocks + averaging(blocks, v, error / float(np.sqrt(np.mean(A**2)))))
+    return nearest_orthonormal(blocks + averaging(blocks, v, error / rms(A)))
 
 
 def find_entry_error(A: np.ndarray, oracle: Oracle, v: np.ndarray, step: float) -> float:
@@ -104,7 +105,7 @@ def find_entry_error(A: np.ndarray, oracle: Oracle, v: np.ndarray, step: float) 
 
 
 def step_difference(coarse: np.ndarray, fine: np.ndarray) -> float:
-    return ERROR_SAFETY * float(np.sqrt(np.mean((coarse - fine) ** 2)))
+    return ERROR_SAFETY * rms(coarse - fine)
 
 
 def read_hessian_elsewhere(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from .._types import Float
 from ._factors import Factors, Tangent, damped_least_squares, retract
-from ._measurements import Point, Rows, as_measurements, check_matrix_rank, check_settings, degrees_of_freedom
+from ._measurements import EvenRows, Point, as_measurements, check_matrix_rank, check_settings, degrees_of_freedom
 from ._result import Progress, Sensed, zero
 
 # Single precision cannot resolve a linear solve much further; Gauss-Newton then gains these digits per step.
@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 
 def gauss_newton(
-    rows: Rows, start: Factors, *, tol: float, max_steps: int, report: Callable[[float], None] | None = None
+    rows: EvenRows, start: Factors, *, tol: float, max_steps: int, report: Callable[[float], None] | None = None
 ) -> Fit:
     point, damping, single = Point(rows, start), 0.1, True
     sizes = [point.size]
@@ -66,7 +66,7 @@ def gauss_newton(
     return Fit(point, max_steps, stationary=False)
 
 
-def _step(rows: Rows, point: Point, damping: float, *, single: bool, tol: float) -> Step:
+def _step(rows: EvenRows, point: Point, damping: float, *, single: bool, tol: float) -> Step:
     A, B = rows.single if single else (rows.A, rows.B)
     tangent = Tangent(A, B, point.W, point.AU, point.BV)
     length = float(np.linalg.norm(point.misfit))
@@ -99,14 +99,14 @@ SUBSPACE_ROUNDS = 2
 SPARE_COLUMNS = 8
 
 
-def spectral_start(rows: Rows, rank: int, rng: np.random.Generator, *, share: float = 1.0) -> Factors:
+def spectral_start(rows: EvenRows, rank: int, rng: np.random.Generator, *, share: float = 1.0) -> Factors:
     """From a random `share` of the measurements: less than all of them gives a fresh guess for a restart."""
     weights = rows.t if share >= 1.0 else rows.t * (rng.random(len(rows)) < share)
     guess = _leading(rows, weights, rank, rng)
     return guess._replace(s=guess.s * _best_scale(rows, guess))
 
 
-def _leading(rows: Rows, weights: Float[np.ndarray, "m"], rank: int, rng: np.random.Generator) -> Factors:
+def _leading(rows: EvenRows, weights: Float[np.ndarray, "m"], rank: int, rng: np.random.Generator) -> Factors:
     A, B = rows.single
     weights = weights.astype(np.float32)
     width = min(rank + SPARE_COLUMNS, A.shape[1], B.shape[1])
@@ -125,7 +125,7 @@ def _orthonormal(rows: Float[np.ndarray, "r d"]) -> Float[np.ndarray, "r d"]:
     return np.linalg.qr(rows.T)[0].T.copy()
 
 
-def _best_scale(rows: Rows, W: Factors) -> float:
+def _best_scale(rows: EvenRows, W: Factors) -> float:
     predicted = rows.t - Point(rows, W).misfit
     energy = float(predicted @ predicted)
     return abs(float(predicted @ rows.t)) / energy if energy > 0 else 1.0
@@ -171,7 +171,7 @@ def fixed_rank(
     check_settings(tol, max_iterations)
     if not values.any():
         return zero(d1, d2)
-    rows = Rows(lefts, rights, values)
+    rows = EvenRows(lefts, rights, values)
     best = _search(rows, index(rank), tol, max_iterations, np.random.default_rng(seed), progress)
     point = _trimmed(rows, best.fit.point, tol)
     converged = point.residual <= tol
@@ -186,7 +186,7 @@ class Search(NamedTuple):
 
 
 def _search(
-    rows: Rows, rank: int, tol: float, budget: int, rng: np.random.Generator, progress: Progress | None
+    rows: EvenRows, rank: int, tol: float, budget: int, rng: np.random.Generator, progress: Progress | None
 ) -> Search:
     fits: list[Fit] = []
     spent = 0
@@ -212,13 +212,13 @@ def _same_minimum(fits: list[Fit]) -> bool:
     return fits[1].point.size <= (1 + SAME_MINIMUM) * fits[0].point.size
 
 
-def _trimmed(rows: Rows, point: Point, tol: float) -> Point:
+def _trimmed(rows: EvenRows, point: Point, tol: float) -> Point:
     """Without the directions that the measurements cannot tell from zero: the rank asked for may be too high."""
     smaller = Point(rows, point.W.trimmed(min(tol, NEGLIGIBLE)))
     return smaller if smaller.residual <= max(tol, point.residual) else point
 
 
-def _success(rows: Rows, rank: int, point: Point, best: Search, tol: float) -> str:
+def _success(rows: EvenRows, rank: int, point: Point, best: Search, tol: float) -> str:
     d1, d2, m = rows.A.shape[1], rows.B.shape[1], len(rows)
     dof = degrees_of_freedom(d1, d2, rank)
     spare = f"{m - dof} more than its degrees of freedom" if m > dof else "as many as its degrees of freedom"
@@ -227,7 +227,7 @@ def _success(rows: Rows, rank: int, point: Point, best: Search, tol: float) -> s
     return f"rank {len(point.W.s)} fits {m} measurements, {spare}, to a relative {point.residual:.1e}{warning}"
 
 
-def _failure(rows: Rows, rank: int, point: Point, best: Search, tol: float) -> str:
+def _failure(rows: EvenRows, rank: int, point: Point, best: Search, tol: float) -> str:
     m, dof = len(rows), degrees_of_freedom(rows.A.shape[1], rows.B.shape[1], rank)
     where = "at a local minimum" if best.fit.stationary else "without settling"
     return (

@@ -1,7 +1,7 @@
 """Measurements `a_k^T W b_k = t_k`: checked, brought to one scale, and how many of them it takes.
 
-`Rows` are the measurements with entries of size 1, `Point` a matrix with its misfit, `Constraints` the independent ones
-among them with a Cholesky factor of their Gram matrix.
+`EvenRows` are the measurements with entries of size 1, `Point` a matrix with its misfit, `Constraints` the independent
+ones among them with a Cholesky factor of their Gram matrix.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _real(name: str, values: ArrayLike, ndim: int) -> np.ndarray:
     return array
 
 
-class Rows:
+class EvenRows:
     """`A`, `B`, `t` with entries of size 1; `W_here = W / unit`."""
 
     def __init__(self, A: Float[np.ndarray, "m d1"], B: Float[np.ndarray, "m d2"], t: Float[np.ndarray, "m"]) -> None:
@@ -87,7 +87,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.t)
 
-    def subset(self, index: np.ndarray) -> Rows:
+    def subset(self, index: np.ndarray) -> EvenRows:
         part = copy(self)
         part.__dict__.pop("single", None)
         part.A, part.B, part.t, part.lengths = (x[index] for x in (self.A, self.B, self.t, self.lengths))
@@ -109,7 +109,7 @@ class Rows:
 class Point:
     """A matrix of rank r with everything about the measurements that a step from it needs."""
 
-    def __init__(self, rows: Rows, W: Factors) -> None:
+    def __init__(self, rows: EvenRows, W: Factors) -> None:
         self.W = W
         self.AU, self.BV = W.U @ rows.A.T, W.V @ rows.B.T
         self.misfit = rows.t - np.einsum("rm,rm->m", self.AU * W.s[:, None], self.BV)
@@ -142,7 +142,7 @@ cholesky, pivoted_cholesky = get_lapack_funcs(("potrf", "pstrf"), dtype=np.float
 class Constraints:
     """`kept` are the independent measurements, `rows` what they say; the others follow from them or contradict them."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: EvenRows) -> None:
         self._factor, self.kept = _cholesky(rows)
         self.rows = rows if len(self.kept) == len(rows) else rows.subset(self.kept)
 
@@ -164,7 +164,7 @@ class Constraints:
         return self.adjoint(self.solve(self.rows.t))
 
 
-def _gram(rows: Rows) -> Float[np.ndarray, "m m"]:
+def _gram(rows: EvenRows) -> Float[np.ndarray, "m m"]:
     G = rows.A @ rows.A.T
     G /= rows.A.shape[1] * rows.B.shape[1]
     for i in range(0, len(G), GRAM_ROWS):
@@ -172,7 +172,7 @@ def _gram(rows: Rows) -> Float[np.ndarray, "m m"]:
     return G
 
 
-def _cholesky(rows: Rows) -> tuple[Float[np.ndarray, "k k"], np.ndarray]:
+def _cholesky(rows: EvenRows) -> tuple[Float[np.ndarray, "k k"], np.ndarray]:
     """In place, because nothing else here is as large; `.T` because LAPACK wants columns and G is symmetric."""
     m, scale = len(rows), (rows.A.shape[1] * rows.B.shape[1]) ** 0.5
     if m <= rows.A.shape[1] * rows.B.shape[1]:

@@ -15,7 +15,7 @@ from .._types import Float
 from ._douglas_rachford import DouglasRachford, Iterate
 from ._factors import Factors, Tangent, least_norm, svd_factors
 from ._fixed_rank import gauss_newton
-from ._measurements import Constraints, Point, Rows, as_measurements, check_settings, degrees_of_freedom
+from ._measurements import Constraints, EvenRows, Point, as_measurements, check_settings, degrees_of_freedom
 from ._result import Certificate, Progress, Sensed, zero
 
 # Gauss-Newton from the right rank needs about six steps; more than this and the rank was wrong.
@@ -98,7 +98,7 @@ def nuclear_norm(
     check_settings(tol, max_iterations)
     if not values.any():
         return zero(lefts.shape[1], rights.shape[1])
-    rows = Rows(lefts, rights, values)
+    rows = EvenRows(lefts, rights, values)
     constraints = Constraints(rows)
     least = Point(rows, svd_factors(constraints.least_norm()))
     if least.residual > tol:
@@ -133,7 +133,7 @@ def _prove(constraints: Constraints, now: Iterate, y: Float[np.ndarray, "m"], to
     return finished if finished is not None and abs(finished.gap) < abs(as_it_is.gap) else as_it_is
 
 
-def _fitting(rows: Rows, now: Iterate, tol: float) -> Point:
+def _fitting(rows: EvenRows, now: Iterate, tol: float) -> Point:
     """The iterate that fits, without its tail of rounding where it fits without."""
     everything = svd_factors(now.fitting)
     rank = len(now.low.s)
@@ -141,7 +141,7 @@ def _fitting(rows: Rows, now: Iterate, tol: float) -> Point:
     return low if low.residual <= tol else Point(rows, everything)
 
 
-def _report(rows: Rows, constraints: Constraints, proof: Proof, iterations: int, tol: float) -> Sensed:
+def _report(rows: EvenRows, constraints: Constraints, proof: Proof, iterations: int, tol: float) -> Sensed:
     W = Point(rows, proof.point.W)
     converged = W.residual <= tol and abs(proof.gap) <= tol
     value = f"nuclear norm {rows.unit * np.sum(W.W.s):.6g}, optimal to a relative {abs(proof.gap):.1e} (duality gap)"
@@ -151,7 +151,7 @@ def _report(rows: Rows, constraints: Constraints, proof: Proof, iterations: int,
     return Sensed(*rows.in_callers_units(W.W).halves(), W.residual, converged, iterations, reason, certificate)
 
 
-def _in_callers_units(rows: Rows, constraints: Constraints, proof: Proof) -> Certificate:
+def _in_callers_units(rows: EvenRows, constraints: Constraints, proof: Proof) -> Certificate:
     y = np.zeros(len(rows))
     y[constraints.kept] = proof.y / constraints.rows.lengths
     bound = rows.unit * float(proof.y @ constraints.rows.t)
@@ -159,7 +159,7 @@ def _in_callers_units(rows: Rows, constraints: Constraints, proof: Proof) -> Cer
     return Certificate(y, bound, abs(proof.gap), norm, proof.outside)
 
 
-def _contradiction(rows: Rows, least: Point, tol: float) -> Sensed:
+def _contradiction(rows: EvenRows, least: Point, tol: float) -> Sensed:
     reason = (
         f"the measurements contradict each other: no matrix at all fits them to tol = {tol:.0e}, this one to a "
         f"relative {least.residual:.1e}; look for repeated (a_k, b_k) with different t_k, or for noise where m > d1 d2"

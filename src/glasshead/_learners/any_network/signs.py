@@ -12,7 +12,7 @@ import numpy as np
 from ..._checks import check_front_laws, check_held_out_front_signs
 from ..._errors import NOT_FRONT_HEAD, Evidence, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
-from ..._linalg import cone, orthonormal_frame
+from ..._linalg import cone, orthonormal_frame, rms
 from ..._meters import Crossings, Place, SignMatchingMeter
 from ..._oracles import Oracle, Voting
 from ..._plan import BITS, MOST, Goal
@@ -140,7 +140,7 @@ def check_place(ruler: Crossings, place: Place) -> bool:
     found = ruler.read_matches(q, ruler.distance * keys)
     if found.good.mean() < SUCCEED:
         return False
-    return float(np.sqrt(np.mean(found.s[found.good] ** 2))) <= LARGEST_SCORE
+    return rms(found.s[found.good]) <= LARGEST_SCORE
 
 
 MOST_PLACES = 8  # tried at most

@@ -50,7 +50,7 @@ def read_front(meter: MatchingMeter, rng: np.random.Generator, goal: Goal, known
 
 
 def front_head(found: Measured, key_bias: np.ndarray | None, behind: Behind, residual: bool) -> FrontHead:
-    """As factors where these are the smaller description, else as one matrix."""
+    """The head as factors where these are the smaller description, else as one matrix."""
     if found.right is None or 2 * len(found.right) >= len(found.left):
         return FrontHead(found.W, key_bias=key_bias, behind=behind, residual=residual)
     tensors = {"Q": found.right, "K": np.ascontiguousarray(found.left.T), "residual": np.array(float(residual))}

@@ -8,23 +8,23 @@ import numpy as np
 
 from ..._linalg import norms, unit
 from ..._models import Attention, Block, Norm
-from ..._oracles import Oracle, single
-from .columns import Columns
+from ..._oracles import Oracle, read_single
+from .columns import HeadColumns
 from .geometry import Reference
 from .search import Found
 
-PARALLEL = 1e-4  # off the direction of (1, .., 1): the mean, which LayerNorm forgets
+OFF_THE_MEAN = 1e-4  # off the direction of (1, .., 1): the mean, which LayerNorm forgets
 ALONG_RAY, CONSTANT = 0.1, 1e-3  # of a token, and of the answer's change otherwise: a normalisation forgets lengths
 NO_RESIDUAL = 1e-6  # of B: nothing but heads
 
 
-def without_noise(at: Reference, columns: Columns, error: float) -> Columns:
+def without_noise(at: Reference, columns: HeadColumns, error: float) -> HeadColumns:
     """Key biases that cannot be told from 0 are none: `W q` and its error are all that is seen of them."""
     seen = error * norms(columns.W @ at.token)
     return replace(columns, key_bias=np.where(norms(columns.key_bias) > seen, columns.key_bias.T, 0.0).T)
 
 
-def assembled(oracle: Oracle, found: Found, columns: Columns, residual_map: str | None) -> Block:
+def assembled(oracle: Oracle, found: Found, columns: HeadColumns, residual_map: str | None) -> Block:
     """The heads in the block's own coordinates, as far as the residual map is known."""
     total, B, d = found.total, found.heads.B, oracle.dim
     T = np.eye(d) - total.B
@@ -37,7 +37,7 @@ def assembled(oracle: Oracle, found: Found, columns: Columns, residual_map: str 
         S = np.linalg.inv(T)
         forgotten = np.linalg.qr((total.unseen.T @ S).T)[0]
         mean = np.ones(d) / np.sqrt(d)
-        layer = forgotten.shape[1] == 1 and abs(abs(float(forgotten[:, 0] @ mean)) - 1) <= PARALLEL
+        layer = forgotten.shape[1] == 1 and abs(abs(float(forgotten[:, 0] @ mean)) - 1) <= OFF_THE_MEAN
         if layer:
             forgotten, norm = mean[:, None], (Norm("layer", None, "behind"),)
         elif forgotten.shape[1] == 0 and len(found.view.blind) == 1 and read_ray(oracle, found):
@@ -54,6 +54,6 @@ def read_ray(oracle: Oracle, found: Found) -> bool:
     at, view = found.references[0], found.view
     length = ALONG_RAY * float(np.linalg.norm(at.token))
     blind, seen = (
-        single(oracle, at.token[None] + length * unit(x)[None])[0] for x in (view.blind[0], view.directions[0])
+        read_single(oracle, at.token[None] + length * unit(x)[None])[0] for x in (view.blind[0], view.directions[0])
     )
     return bool(np.linalg.norm(blind - at.answer) <= CONSTANT * np.linalg.norm(seen - at.answer))

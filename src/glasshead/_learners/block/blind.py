@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._linalg import norms
-from ..._oracles import Oracle, find_alike, single
+from ..._oracles import Oracle, find_alike, read_single
 from .geometry import Reference, Total, copies_of, with_copies
 
-MORE_ROWS, FEW = 1.1, 8  # than there are unknowns
-ASTRAY = 30.0  # times the typical misfit: another token that happens to be answered alike
-FOUND = 1e-12  # weights are of the order of one over the copies
+MORE_ROWS, SPARE_EQUATIONS = 1.1, 8  # times as many as there are unknowns, and so many beyond
+MISMATCHED = 30.0  # times the typical misfit of a row: another token that happens to be answered alike
+WEIGHT_ACCURACY = 1e-12  # weights are of the order of one over the copies
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ def read_blind_parts(
     """Value maps `B (H, d, d)` with inputs `V`, made right along the directions that the token `at` is blind to."""
     blind = at.within(total.visible).blind
     unknown = sum(v.shape[1] for v in V)
-    z = z[: int(MORE_ROWS * unknown) + FEW]
+    z = z[: int(MORE_ROWS * unknown) + SPARE_EQUATIONS]
     weights, along, left = find_along(oracle, beside, z, B, blind)
-    fine = (left <= ASTRAY * np.median(left)) & ((weights > 0) & (weights < 1)).all(axis=1)
+    fine = (left <= MISMATCHED * np.median(left)) & ((weights > 0) & (weights < 1)).all(axis=1)
     if fine.sum() < unknown:
         return B
     z, weights, along = z[fine], weights[fine], along[fine]
@@ -63,9 +63,9 @@ def find_along(
 
     def step(found: np.ndarray, which: np.ndarray) -> np.ndarray:
         moved = np.einsum("bh,bhe->be", found, moves[which], optimize=True)
-        off = answers[which] - single(oracle, other.token + moved)
+        off = answers[which] - read_single(oracle, other.token + moved)
         left[which] = norms(off)
         return np.einsum("bk,bkh->bh", off, inverse[which], optimize=True)
 
-    found, _ = find_alike(step, start, FOUND, 1e4 * oracle.roundoff)
+    found, _ = find_alike(step, start, WEIGHT_ACCURACY, 1e4 * oracle.roundoff)
     return found[:, :H], found[:, H:], left

@@ -13,27 +13,29 @@ import numpy as np
 
 from ..._errors import NotConverged
 from ..._linalg import norms, random_rotation, svd
-from ..._oracles import Oracle, find_alike, single
+from ..._oracles import Oracle, find_alike, read_single
 from .geometry import Reference, View, copies_of, seen_rank, with_copies
 from .values import Heads
 
 MOVED_BY_TOKENS = 0.1  # of an answer
 OF_REACH = 0.5  # for tokens, relative to the last one
 SHARE, LEAST_SHARE, SPARE_TOKENS = 0.7, 0.5, 4  # of the tokens that every head could just tell apart; less where few
-SPARE = 3  # last tokens beyond the rank of W at which all scores are read
+SPARE_LAST_TOKENS = 3  # last tokens beyond the rank of W at which all scores are read
 TIMES = 1.25  # as many scores as unknowns, at the others
-FAR, FARTHEST = 0.5, 0.75  # how far last tokens lie from the reference: of its answer, and of its length
-ILL_SEEN = 4e3  # tokens go less far where directions are seen so many times worse than others
+# How far last tokens lie from the reference: of its answer, and of its length.
+ANSWER_DISTANCE, TOKEN_DISTANCE = 0.5, 0.75
+TOKEN_CONDITION = 4e3  # tokens go less far where directions are seen so many times worse than others
 CLEAR = 30.0  # between singular values of columns: less of a gap shows no rank
-NOISE_TIMES = 1e4  # times the misfit of answers: errors of columns are not larger, of the largest singular value
+MISFIT_TIMES = 1e4  # times the misfit of answers: errors of columns are not larger, of the largest singular value
 LOST = 1e-6  # of what tokens move answers: a token that fits no better is another one that is answered alike
-ROUGH = 1e-2  # the same, where keys are wanted roughly
-ASTRAY, FINE = 30.0, 0.25  # or that many times the misfit of the best quarter
+ROUGH_MISFIT = 1e-2  # the same, where keys are wanted roughly
+ASTRAY_TIMES, FINE = 30.0, 0.25  # or that many times the misfit of the best quarter
 MOST_ASTRAY = 5e-4  # where answers have so few digits that this is less
-FOUND = 300.0  # roundings: how exactly weights are wanted, of which a token has a hundredth or so
+WEIGHT_ROUNDINGS = 300.0  # roundings: how exactly weights are wanted, of which a token has a hundredth or so
 MOST_FOUND = 1e-7  # where that is more
-TRIED, SHORTENED_ALL = 4, 0.3  # last tokens that are tried first; all are shortened by so much where these are lost
-SHORTENED, TRIES = 0.5, 5  # last tokens that are lost come closer, so often
+# Last tokens that are tried first; all are shortened by so much where these are lost.
+FIRST_TRIED, SHORTENED_ALL = 4, 0.3
+CLOSER, CLOSER_TRIES = 0.5, 5  # last tokens that are lost come closer, so often
 
 
 def read_scores(
@@ -50,11 +52,11 @@ def read_scores(
     left = np.empty(j)
 
     def step(weights: np.ndarray, which: np.ndarray) -> np.ndarray:
-        off = answers[which] - single(oracle, last[which] + weights @ moves)
+        off = answers[which] - read_single(oracle, last[which] + weights @ moves)
         left[which] = norms(off)
         return off @ inverse
 
-    weights, _ = find_alike(step, start, min(FOUND * oracle.roundoff, MOST_FOUND), 1e4 * oracle.roundoff)
+    weights, _ = find_alike(step, start, min(WEIGHT_ROUNDINGS * oracle.roundoff, MOST_FOUND), 1e4 * oracle.roundoff)
     weights = weights.reshape(j, H, t)
     rest = (1 - weights.sum(axis=2, keepdims=True)) / copies
     with np.errstate(all="ignore"):
@@ -63,7 +65,7 @@ def read_scores(
     return scores, np.where(np.isfinite(scores).all(axis=(1, 2)), left / moved, np.inf)
 
 
-def token_blocks(
+def scored_blocks(
     oracle: Oracle, at: Reference, heads: Heads, each: int, least: int, rng: np.random.Generator
 ) -> np.ndarray:
     """`(blocks, each, d)`: tokens, relative to the last one, that span everything and have scores of the order of one,
@@ -80,21 +82,21 @@ def token_blocks(
 def near(at: Reference) -> float:
     """How much less far tokens go than where all directions are seen alike."""
     s = svd(at.jacobian)[1]
-    return float(1 / (1 + s[0] / s[seen_rank(s) - 1] / ILL_SEEN))
+    return float(1 / (1 + s[0] / s[seen_rank(s) - 1] / TOKEN_CONDITION))
 
 
 def read_keys(oracle: Oracle, at: Reference, heads: Heads, each: int, rng: np.random.Generator) -> np.ndarray | None:
     """`W_h q + key_bias_h` at another reference, `(H, d)`; none where no weights explain answers there."""
-    blocks = token_blocks(oracle, at, heads, each, oracle.dim, rng)
+    blocks = scored_blocks(oracle, at, heads, each, oracle.dim, rng)
     parts = [read_scores(oracle, at, heads.B, at.token[None], D, heads.k) for D in blocks]
-    if not max(float(part[1][0]) for part in parts) <= ROUGH:
+    if not max(float(part[1][0]) for part in parts) <= ROUGH_MISFIT:
         return None
     scores = np.concatenate([part[0][0] for part in parts], axis=1)
     return scores @ np.linalg.pinv(blocks.reshape(-1, oracle.dim)).T
 
 
 @dataclass(frozen=True)
-class Columns:
+class HeadColumns:
     """`W_h (H, d, d)`, key biases `(H, d)`, the rank of each W, how far off answers were, over what tokens move, and
     how far from the reference, of what is usual, last tokens were."""
 
@@ -109,21 +111,21 @@ def last_tokens(at: Reference, rng: np.random.Generator) -> np.ndarray:
     """Moves `(d, d)` of the last token that span everything, each as long as answers bear."""
     left, s, _ = svd(at.jacobian, full=True)
     gains = np.concatenate([s, np.zeros(len(left) - len(s))])
-    far, farthest = FAR * near(at) * np.linalg.norm(at.answer), FARTHEST * np.linalg.norm(at.token)
+    far, farthest = ANSWER_DISTANCE * near(at) * np.linalg.norm(at.answer), TOKEN_DISTANCE * np.linalg.norm(at.token)
     length = np.minimum(far / np.maximum(gains, 1e-300), farthest)
     return random_rotation(len(left), rng) @ (left.T * length[:, None])
 
 
 def astray(usual: float) -> float:
     """The largest misfit of a token that is the right one, where they usually have that."""
-    return max(LOST, min(ASTRAY * usual, MOST_ASTRAY))
+    return max(LOST, min(ASTRAY_TIMES * usual, MOST_ASTRAY))
 
 
 def find_distance(oracle: Oracle, at: Reference, heads: Heads, D: np.ndarray, moves: np.ndarray) -> float:
     """How much of all moves can be gone: shortened until the first few of them are answered as they should be."""
     distance = 1.0
-    for _ in range(TRIES):
-        _, misfit = read_scores(oracle, at, heads.B, at.token + distance * moves[:TRIED], D, heads.k)
+    for _ in range(CLOSER_TRIES):
+        _, misfit = read_scores(oracle, at, heads.B, at.token + distance * moves[:FIRST_TRIED], D, heads.k)
         if np.median(misfit) <= astray(heads.misfit):
             break
         distance *= SHORTENED_ALL
@@ -138,37 +140,37 @@ def each_time(view: View, heads: Heads, lost: int) -> int:
 
 def read_columns(
     oracle: Oracle, at: Reference, heads: Heads, each: int, rank: int, rng: np.random.Generator
-) -> Columns:
+) -> HeadColumns:
     """All scores at a few last tokens show the span of the columns of every W; at the others a few scores do."""
     d, H = oracle.dim, len(heads.B)
-    blocks = token_blocks(oracle, at, heads, each, d, rng)
+    blocks = scored_blocks(oracle, at, heads, each, d, rng)
     moves = last_tokens(at, rng)
     distance = find_distance(oracle, at, heads, blocks[0], moves)
     moves *= distance
-    full = min(d, rank + SPARE)
+    full = min(d, rank + SPARE_LAST_TOKENS)
     while True:
         first, changes, misfit = read_changes(oracle, at, heads, moves[:full], blocks)
         changed = changes @ np.linalg.pinv(blocks.reshape(-1, d)).T
         if not (np.isfinite(changed).all() and norms(first).all()):
             raise NotConverged(NO_WEIGHTS_THERE)
-        spans = [column_span(changed[:, h] / norms(first)[:, None], NOISE_TIMES * misfit) for h in range(H)]
+        spans = [column_span(changed[:, h] / norms(first)[:, None], MISFIT_TIMES * misfit) for h in range(H)]
         if full == d or max(K.shape[1] for K in spans) + 2 <= full:
             break
         full = min(d, 2 * full)
     if full == d:
         W = [np.linalg.solve(first, changed[:, h]).T for h in range(H)]
-        return Columns(
+        return HeadColumns(
             np.array(W), heads.k - np.array(W) @ at.token, tuple(K.shape[1] for K in spans), misfit, distance
         )
     most = max(K.shape[1] for K in spans)
-    few = token_blocks(oracle, at, heads, each, int(np.ceil(TIMES * (most + 1))), rng)
+    few = scored_blocks(oracle, at, heads, each, int(np.ceil(TIMES * (most + 1))), rng)
     others, changes, also = read_changes(oracle, at, heads, moves[full:], few)
     tokens, W = few.reshape(-1, d), []
     for h, K in enumerate(spans):
         rest = changes[:, h] @ np.linalg.pinv(tokens @ K).T @ K.T
         W.append(np.linalg.solve(np.concatenate([first, others]), np.concatenate([changed[:, h] @ K @ K.T, rest])).T)
     ranks = tuple(K.shape[1] for K in spans)
-    return Columns(np.array(W), heads.k - np.array(W) @ at.token, ranks, max(misfit, also), distance)
+    return HeadColumns(np.array(W), heads.k - np.array(W) @ at.token, ranks, max(misfit, also), distance)
 
 
 def column_span(columns: np.ndarray, noise: float) -> np.ndarray:
@@ -200,12 +202,12 @@ def read_settled(
     moves, todo = moves.copy(), np.arange(len(moves))
     scores = np.empty((len(moves), len(heads.B), blocks.shape[0] * blocks.shape[1]))
     misfit = np.zeros(len(moves))
-    for _ in range(TRIES):
+    for _ in range(CLOSER_TRIES):
         parts = [read_scores(oracle, at, heads.B, at.token + moves[todo], D, heads.k) for D in blocks]
         scores[todo] = np.concatenate([part[0] for part in parts], axis=2)
         misfit[todo] = np.max([part[1] for part in parts], axis=0)
         todo = np.flatnonzero(~(misfit <= astray(float(np.quantile(misfit, FINE)))))
         if len(todo) == 0:
             return moves, scores, float(np.median(misfit))
-        moves[todo] *= SHORTENED
+        moves[todo] *= CLOSER
     raise NotConverged(NO_WEIGHTS_THERE)

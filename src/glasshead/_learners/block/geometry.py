@@ -8,26 +8,27 @@ see them, and `B` their sum. At a token q the Jacobian of G shows which directio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..._errors import NotConverged
 from ..._linalg import norms, svd
-from ..._oracles import DOUBLE, Oracle, read_slope, single
+from ..._oracles import DOUBLE, Oracle, find_alike, read_bent_slope, read_single, read_slope
 from ..._types import Float
 
-GAP = 5e-4  # between neighbouring singular values: beyond it nothing is seen
+SEEN_GAP = 5e-4  # between neighbouring singular values: beyond it nothing is seen
 NEVER_SEEN = 1e-6, 2400.0  # of the largest singular value of all Jacobians side by side, or that many of their errors
-STEP = 1.0  # of a difference of the sixth order, over the seventh root of a rounding
-ALONG = 20.0  # times a token: how far along a direction that is not seen answers are compared
-COPIES = 30  # of the last token: what keys do to it is small, and sequences stay shorter than 32 tokens
+DIFFERENCE_STEP = 1.0  # of a difference of the sixth order, over the seventh root of a rounding
+UNSEEN_DISTANCE = 20.0  # times a token: how far along a direction that is not seen answers are compared
+LAST_COPIES = 30  # of the last token: what keys do to it is small, and sequences stay shorter than 32 tokens
 FEW_COPIES = 8  # where answers have few digits: it must not be too small
 SHARPENED = 2  # rounds: one brings it from the error of differences to rounding
 
 
 def seen_rank(s: np.ndarray) -> int:
     """How many singular values lie before the first gap."""
-    gaps = np.flatnonzero(s[1:] < GAP * s[:-1])
+    gaps = np.flatnonzero(s[1:] < SEEN_GAP * s[:-1])
     return int(gaps[0]) + 1 if len(gaps) else len(s)
 
 
@@ -63,11 +64,13 @@ class View:
 
 @dataclass(frozen=True)
 class Reference:
-    """A token q, what it is answered alone, and the Jacobian there, `(d, k)`."""
+    """A token q, what it is answered alone, the Jacobian there, `(d, k)`, and whether kinks lie nearby, as those of a
+    ReLU network."""
 
     token: np.ndarray
     answer: np.ndarray
     jacobian: np.ndarray
+    kinked: bool = False
 
     def within(self, outputs: Float[np.ndarray, "d m"]) -> View:
         """What is seen of moves inside a space, of which `outputs` is an orthonormal basis."""
@@ -109,12 +112,12 @@ def few_digits(oracle: Oracle) -> bool:
 
 def copies_of(oracle: Oracle) -> int:
     """How many copies of the last token dilute keys."""
-    return FEW_COPIES if few_digits(oracle) else COPIES
+    return FEW_COPIES if few_digits(oracle) else LAST_COPIES
 
 
 def step_length(oracle: Oracle) -> float:
     """Of differences, for tokens whose entries are of the order of one."""
-    return STEP * oracle.roundoff ** (1 / 7)
+    return DIFFERENCE_STEP * oracle.roundoff ** (1 / 7)
 
 
 def never_seen(oracle: Oracle) -> float:
@@ -125,9 +128,10 @@ def never_seen(oracle: Oracle) -> float:
 
 def read_reference(oracle: Oracle, token: np.ndarray, size: float) -> Reference:
     """Six answers for each dimension, and one."""
-    answer = single(oracle, token[None])[0]
-    jacobian = read_slope(lambda Z: single(oracle, token + Z), oracle.dim, size * step_length(oracle), oracle.roundoff)
-    return Reference(token, answer, jacobian)
+    answer = read_single(oracle, token[None])[0]
+    step = size * step_length(oracle)
+    jacobian, kinked = read_bent_slope(lambda Z: read_single(oracle, token + Z), oracle.dim, step, oracle.roundoff)
+    return Reference(token, answer, jacobian, kinked)
 
 
 def read_total(oracle: Oracle, references: list[Reference], size: float) -> Total:
@@ -154,10 +158,37 @@ def read_unseen(oracle: Oracle, references: list[Reference], unseen: Float[np.nd
     """The directions that no answer sees, made exact: equal answers are demanded far along them."""
     inverse = np.linalg.pinv(np.concatenate([r.jacobian for r in references], axis=1), rcond=never_seen(oracle))
     tokens = np.stack([reference.token for reference in references])
-    far = min(ALONG, oracle.reach / float(norms(tokens).max()) - 1) * float(norms(tokens).max())
+    far = min(UNSEEN_DISTANCE, oracle.reach / float(norms(tokens).max()) - 1) * float(norms(tokens).max())
     for _ in range(SHARPENED):
         for e in unseen.T:
-            moved = (single(oracle, tokens + far * e) - single(oracle, tokens - far * e)) / (2 * far)
+            moved = (read_single(oracle, tokens + far * e) - read_single(oracle, tokens - far * e)) / (2 * far)
             e -= moved.reshape(-1) @ inverse
         unseen = np.linalg.qr(unseen)[0] if unseen.size else unseen
     return unseen
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Keys `z (b, d)` beside so many copies of q, what they were answered, and the tokens that are answered so, as far
+    as is known: q and `moves`."""
+
+    z: np.ndarray
+    answers: np.ndarray
+    moves: np.ndarray
+    copies: int
+
+
+def find_moves(oracle: Oracle, at: Reference, view: View, rows: Rows, wanted: float) -> Rows:
+    """The tokens that are answered like the rows, from those that were expected; what is not seen stays as expected."""
+    start = view.seen(rows.moves)
+    blind = rows.moves - view.moves(start)
+    scale = float(np.linalg.norm(at.answer))
+
+    def step(seen: np.ndarray, which: np.ndarray) -> np.ndarray:
+        tokens = at.token + blind[which] + view.moves(seen)
+        return (rows.answers[which] - read_single(oracle, tokens)) @ view.looks
+
+    seen, left = find_alike(step, start, wanted * scale, 1e4 * oracle.roundoff * scale)
+    if not np.isfinite(left).all():
+        raise NotConverged("some sequences are answered like no single token near their last one")
+    return replace(rows, moves=blind + view.moves(seen))

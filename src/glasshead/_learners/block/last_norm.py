@@ -8,21 +8,21 @@ norm and each neuron's side follow from a linear system, since `act(-z) = act(z)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..._errors import NotConverged
 from ..._linalg import mean_zero, unit
-from ..._models import TwoLayer
+from ..._models import Norm, PostNorm, TwoLayer
 from ..._types import Float
-from .whole_fit import Weights
+from .whole_fit import FIRST_EPS
 
 FLAT = 1e-9  # of the other directions: how far answers may leave their plane
 ROUND = 1e-3  # of the radius: how much it may vary, which it does with the eps of the last norm
 SIDE_EQUATIONS = 3.0  # for each unknown
-SURE = 0.2  # from 0 or 1: a side that is no nearer to either is none
-FIRST_EPS = 1e-5
+SURE_SIDE = 0.2  # from 0 or 1: a side that is no nearer to either is none
+NO_GAINS = 1e-6  # of typical output weights: no residual connection goes around the network
 
 
 @dataclass(frozen=True)
@@ -92,21 +92,31 @@ def solve_sides(network: TwoLayer, last: LastNorm, n: Float[np.ndarray, "n d"], 
     return Sides(gains, mirrored, b2, np.linalg.norm(y, axis=1))
 
 
-def with_sides(network: TwoLayer, last: LastNorm, n: np.ndarray, Y: np.ndarray) -> Weights | None:
-    """The weights with every neuron on its side and the gains of the first norm; None where neurons are on no side."""
-    found = solve_sides(network, last, n, Y)
+def with_sides(
+    network: TwoLayer, last: LastNorm, n: np.ndarray, Y: np.ndarray, total: Float[np.ndarray, "d d"]
+) -> PostNorm | None:
+    """All that stands behind the heads, with every neuron on its side and the gains of the first norm, but for its eps
+    and the constant that heads add; None where neurons are on no side."""
+    found, Z = solve_sides(network, last, n, Y), mean_zero(n.shape[1]).T
     mirrored = found.mirrored > 0.5
-    if not np.abs(found.mirrored - mirrored).max(initial=0.0) <= SURE:
+    if not np.abs(found.mirrored - mirrored).max(initial=0.0) <= SURE_SIDE:
         return None
     side = np.where(mirrored, -1.0, 1.0)
-    return Weights(
-        side[:, None] * network.W1,
-        side * network.b1,
-        network.W2,
-        found.b2 + network.W2[:, mirrored] @ network.b1[mirrored],
-        found.gains,
-        last.gains,
-        last.shifts,
-        FIRST_EPS * float(found.gains.mean()) ** 2,
-        network.activation,
-    ).scaled()
+    b2 = found.b2 + network.W2[:, mirrored] @ network.b1[mirrored]
+    whole = TwoLayer(
+        side[:, None] * network.W1 @ Z, side * network.b1, Z.T @ network.W2, b2 @ Z, activation=network.activation
+    )
+    eps = FIRST_EPS * float(found.gains.mean()) ** 2
+    norm, behind = Norm("layer", FIRST_EPS, "behind"), Norm("layer", eps or None, "behind")
+    return scaled(PostNorm(whole, norm, found.gains, behind, last.gains, last.shifts, total, np.zeros(n.shape[1])))
+
+
+def scaled(model: PostNorm) -> PostNorm:
+    """With gains of mean 1, or output weights of that size where there are no gains: nobody sees the size of y."""
+    old = model.network
+    size, typical = float(model.gains.mean()), float(np.sqrt(np.mean(old.W2**2)))
+    size = size if abs(size) > NO_GAINS * typical else typical
+    network = TwoLayer(old.W1, old.b1, old.W2 / size, old.b2 / size, activation=old.activation)
+    last = Norm("layer", (model.last.eps or 0.0) / size**2 or None, "behind")
+    gains, last_gains = model.gains / size, np.sign(size) * model.last_gains
+    return replace(model, network=network, gains=gains, last=last, last_gains=last_gains)

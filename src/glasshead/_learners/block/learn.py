@@ -13,20 +13,19 @@ import numpy as np
 from ..._checks import check_block_laws
 from ..._errors import AccuracyUnreachable, NotConverged
 from ..._learned import LearnedBlock
-from ..._linalg import norms
 from ..._oracles import Oracle
 from ..._plan import Sizes, plan_block
 from .assembly import assembled, without_noise
-from .columns import Columns, each_time, last_tokens, read_columns, read_scores, token_blocks
-from .geometry import Reference, few_digits
+from .columns import each_time, read_columns
+from .fresh import read_fresh_error
+from .geometry import few_digits
 from .search import Found, find_block
-from .values import Heads
 
-FRESH, CAUTION = 2, 3.0  # last tokens read in the end; two show an error only so well
-REFUSED_ERROR, FEW_REFUSED = 1e-2, 5e-2  # of a head's scores: more is no recovery; where answers have few digits
+# Of a head's scores: more is no recovery; where answers have few digits.
+REFUSED_SCORES, REFUSED_FEW_DIGITS = 1e-2, 5e-2
 SHARE_OF_REACH = 0.2  # for the length of tokens: what is asked about is at most so many times longer
-SIZES = 1.0, 0.25  # of entries of tokens: those that users send, and shorter ones
-FEW_SIZES = 2.0, 2.0, 1.0, 0.25  # the same where answers have few digits: scores grow with their square
+TOKEN_SIZES = 1.0, 0.25  # of entries of tokens: those that users send, and shorter ones
+FEW_DIGITS_SIZES = 2.0, 2.0, 1.0, 0.25  # the same where answers have few digits: scores grow with their square
 
 
 def learn_encoder(
@@ -57,8 +56,9 @@ def learn_at_some_size(
     each = each_time(found.view, heads, found.way.lost)
     columns = read_columns(oracle, at, heads, each, rank or max(found.way.ranks), rng)
     oracle.stage = "checking head by head"
-    error = read_fresh_error(oracle, at, heads, columns, each, rng)
-    if not error <= (FEW_REFUSED if few_digits(oracle) else REFUSED_ERROR):
+    fresh = read_fresh_error(oracle, at, heads, columns, each, rng)
+    error = fresh.relative
+    if not error <= (REFUSED_FEW_DIGITS if few_digits(oracle) else REFUSED_SCORES):
         raise NotConverged(f"fresh tokens, read head by head, show errors of {error:.0%} of the scores")
     model = assembled(oracle, found, without_noise(at, columns, error), residual_map)
     return LearnedBlock(
@@ -66,6 +66,7 @@ def learn_at_some_size(
         rank=columns.ranks,
         value_rank=found.way.ranks,
         error=error,
+        fresh_bound=fresh.bound,
         reach=oracle.reach,
         outputs=outputs,
         free=len(found.view.blind) + found.total.unseen.shape[1],
@@ -75,7 +76,7 @@ def learn_at_some_size(
 def find_at_some_size(oracle: Oracle, rng: np.random.Generator, outputs: int) -> Found:
     """The heads at a token of ordinary size, or at a shorter one where these do not show; or why at neither."""
     reasons = []
-    for size in FEW_SIZES if few_digits(oracle) else SIZES:
+    for size in FEW_DIGITS_SIZES if few_digits(oracle) else TOKEN_SIZES:
         try:
             return find_block(oracle, rng, min(size, SHARE_OF_REACH * oracle.reach / float(np.sqrt(oracle.dim))))
         except NotConverged as error:
@@ -83,19 +84,3 @@ def find_at_some_size(oracle: Oracle, rng: np.random.Generator, outputs: int) ->
     few = f": the box gives {outputs} outputs, and each that is missing of {oracle.dim} hides a dimension of every head"
     reason = f"{reasons[-1]}{few * (outputs < oracle.dim)}"
     raise NotConverged(reason)
-
-
-def read_fresh_error(
-    oracle: Oracle, at: Reference, heads: Heads, columns: Columns, each: int, rng: np.random.Generator
-) -> float:
-    """The worst head's relative error in the scores of fresh tokens at fresh last tokens."""
-    moves = columns.distance * last_tokens(at, rng)[:FRESH]
-    D = token_blocks(oracle, at, heads, each, each, rng)[0]
-    scores, _ = read_scores(oracle, at, heads.B, at.token + moves, D, heads.k)
-    each_head = list(zip(columns.W, columns.key_bias, strict=True))
-    expected = np.stack([((at.token + moves) @ W.T + c) @ D.T for W, c in each_head], axis=1)
-    changed = np.stack([(moves @ W.T) @ D.T for W in columns.W], axis=1)
-    off = norms((scores - expected).transpose(1, 0, 2).reshape(len(heads.B), -1))
-    size = norms(changed.transpose(1, 0, 2).reshape(len(heads.B), -1))
-    worst = float(np.max(off / np.maximum(size, np.finfo(float).tiny)))
-    return CAUTION * max(worst, columns.misfit) if np.isfinite(worst) else np.inf

@@ -19,21 +19,20 @@ import numpy as np
 from ..._errors import NotConverged
 from ..._linalg import norms, unit
 from ..._models import Block, Norm, Unembedding
-from ..._oracles import Oracle, extrapolation, single
+from ..._oracles import Oracle, are_log_probabilities, extrapolation, read_single
 from ..._types import Float
 from .stream import Stream
 
-LENGTHS = 2.0 ** np.arange(3, 7)  # of a, over normalised tokens: eps is little there, and y is seen well
+LOGIT_LENGTHS = 2.0 ** np.arange(3, 7)  # of a, over normalised tokens: eps is little there, and y is seen well
 NEARER = 2.0 ** np.arange(1, 5)
 LONG = 2.0 ** np.arange(9, 13)
-PAIRS = 4  # of opposite tokens, whose answers add up to twice the bias of the unembedding
-PROBABILITIES = 1e-6  # what they add up to, but for that, is 1
+OPPOSITE_PAIRS = 4  # of opposite tokens, whose answers add up to twice the bias of the unembedding
 USUAL_EPS = 1e-5  # of a norm, to begin with, where that in front has none
-OFFSET_RAYS, OFFSET_ROUNDS = 4, 6
+OFFSET_RAYS, RAY_ROUNDS = 4, 6
 KINKED_ROUNDS, REWEIGHTED = 12, 15
 LEAST_MISFIT = 1e-9  # of a ray: less is none
 OFFSET_STEP = 1e-4  # of numeric derivatives
-SETTLED = 1e-7  # of a normalised token: the rest is left to the fit of all weights
+SETTLED_OFFSET = 1e-7  # of a normalised token: the rest is left to the fit of all weights
 SEEN = 1e-9  # of the largest singular value
 
 
@@ -46,7 +45,7 @@ class Logits(Stream):
 
     def rays(self, x: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
         """What is in front of the unembedding, up to its length if a norm stands there."""
-        answers = np.asarray(single(self.oracle, x))
+        answers = np.asarray(read_single(self.oracle, x))
         if self.last.probabilities:
             answers = answers - answers.mean(axis=1, keepdims=True)
         return (answers - self.last.bias) @ self.back
@@ -56,7 +55,7 @@ class Logits(Stream):
         if self.last.norm is None:
             x = self.found_tokens(a, offset)
             return self.rays(x) - x - self.front(x) @ self.total - offset
-        return self.read_along(a, offset, LENGTHS)
+        return self.read_along(a, offset, LOGIT_LENGTHS)
 
     def found_tokens(self, a: np.ndarray, offset: np.ndarray) -> Float[np.ndarray, "B d"]:
         x = self.tokens(a, offset)
@@ -81,15 +80,15 @@ class Logits(Stream):
         settle, kinks of a ReLU network lie between some rays: then others are asked in each round, and those that
         do not fit count less."""
         n, offset = self.sphere(OFFSET_RAYS, rng), np.zeros(self.oracle.dim)
-        for _ in range(OFFSET_ROUNDS):
+        for _ in range(RAY_ROUNDS):
             change = self.read_change(n, offset)
             offset = offset + change
-            if np.linalg.norm(change) <= SETTLED:
+            if np.linalg.norm(change) <= SETTLED_OFFSET:
                 return offset
         for _ in range(KINKED_ROUNDS):
             change = self.read_change(self.sphere(2 * OFFSET_RAYS, rng), offset, REWEIGHTED)
             offset = offset + change
-            if np.linalg.norm(change) <= SETTLED:
+            if np.linalg.norm(change) <= SETTLED_OFFSET:
                 break
         return offset
 
@@ -97,7 +96,7 @@ class Logits(Stream):
         """By how much an offset is wrong, to first order: least squares, or nearly a sum of lengths if `reweighted`."""
 
         def apart(offset: np.ndarray) -> np.ndarray:
-            near, far = (self.read_along(n, offset, lengths) for lengths in (NEARER, LENGTHS))
+            near, far = (self.read_along(n, offset, lengths) for lengths in (NEARER, LOGIT_LENGTHS))
             return near - far
 
         left, basis, weights = apart(offset), self.basis, np.ones(len(n))
@@ -124,12 +123,12 @@ def find_logits(oracle: Oracle, block: Block, rng: np.random.Generator) -> Logit
             f"what norms forget: they leave {len(block.free)} of {d} dimensions open"
         )
     stream = Stream(oracle, block, front)
-    n = stream.sphere(PAIRS, rng)
+    n = stream.sphere(OPPOSITE_PAIRS, rng)
     tokens = np.concatenate([n, -n])
-    asked = np.asarray(single(oracle, (LONG[:, None, None] * tokens).reshape(-1, d))).reshape(
+    asked = np.asarray(read_single(oracle, (LONG[:, None, None] * tokens).reshape(-1, d))).reshape(
         len(LONG), len(tokens), -1
     )
-    probabilities = bool(np.abs(np.exp(asked).sum(axis=2) - 1).max() <= PROBABILITIES)
+    probabilities = are_log_probabilities(asked)
     if probabilities:
         asked = asked - asked.mean(axis=2, keepdims=True)
     bias = np.einsum("t,tbk->bk", extrapolation(LONG), asked).mean(axis=0)

@@ -18,12 +18,13 @@ import numpy as np
 from ..._errors import AccuracyUnreachable, Evidence, NotConverged, TargetMismatch
 from ..._models import Block, Inside, Norm, TwoLayer, Unembedding
 from ..._network import RecoveredNetwork, inputs_for, recover_network
-from ..._oracles import DOUBLE, Oracle, single
+from ..._oracles import DOUBLE, Oracle, read_single
 from ..._types import Float
 from .logits import Logits, find_logits
-from .polish import polished
 from .post_norm import read_post_norm, reads_behind
 from .stream import Stream
+from .tangents import changed_eps, changed_network
+from .whole_fit import FIRST_EPS, few_fit, whole_fit
 
 SHORT_RAY, LONG_RAY = 2.0**8, 2.0**10  # times a normalised token: eps is nothing there, and digits are left
 SLOPE_STEP = 1e-5  # radians: few kinks of a ReLU network are as near
@@ -31,13 +32,10 @@ ROUGHLY, EXACTLY = 1e-6, 1e-9  # of the largest answer: how well the network mus
 RAYS = 3  # two would do
 OFFSET_ROUNDS, SETTLED = 8, 1e-10  # or until it moves by less, of a normalised token
 FITTED_SIZES = 1.0, 0.1, 0.01  # of a, where constant, offset and eps are fitted: at the last an eps of 1e-4 shows
-FIT_ROUNDS = 12
-FIRST_EPS = 1e-5
-SEEN = 1e-9  # of the largest singular value: what changes answers by less is left as it is
-NUDGE = 1e-6  # of numeric derivatives of the model, which asks nothing
+SEEN_OFFSET = 1e-9  # of the largest singular value: what changes answers by less is left as it is
 RANK = 1e-5  # of the largest singular value of a value map: what is less is none
 CHECKED, LONGEST = 24, 16  # fresh sequences, and tokens in the longest
-ACCEPTED = 1e-6  # of the largest answer
+ACCEPTED_ERROR = 1e-6  # of the largest answer
 POST_NORM_SEES = (
     "the first norm's gains are seen up to one factor for all behind it, which is set so that their mean is 1; its "
     "shifts are part of the network's biases, and rows of W1 and columns of W2 have no mean"
@@ -93,7 +91,7 @@ def read_polished(stream: Stream, inside: Inside, rng: np.random.Generator) -> I
     n = inputs_for(inside.network)
     a = np.concatenate([size * stream.sphere(n // 8, rng) for size in FITTED_SIZES])
     x = np.concatenate([stream.tokens(a, inside.offset), rng.standard_normal((n, stream.oracle.dim))])
-    return polished(inside, x, np.asarray(single(stream.oracle, x)))
+    return whole_fit(inside, x, np.asarray(read_single(stream.oracle, x)), rng)[0]
 
 
 def in_tokens(model: TwoLayer, basis: np.ndarray) -> TwoLayer:
@@ -115,7 +113,7 @@ def read_offset(stream: Stream, rng: np.random.Generator) -> Float[np.ndarray, "
             near, far = stream.read(np.outer([SHORT_RAY, LONG_RAY], n), offset)
             rows.append(slopes.T @ tangents * (1 / SHORT_RAY - 1 / LONG_RAY))
             changes.append(near - far)
-        change = np.linalg.lstsq(np.concatenate(rows), np.concatenate(changes), rcond=SEEN)[0]
+        change = np.linalg.lstsq(np.concatenate(rows), np.concatenate(changes), rcond=SEEN_OFFSET)[0]
         offset = offset + change
         if np.linalg.norm(change) <= SETTLED * np.sqrt(d):
             break
@@ -128,30 +126,16 @@ def read_fitted(stream: Stream, inside: Inside, rng: np.random.Generator) -> Ins
     a = np.concatenate([size * stream.sphere(n, rng) for size in FITTED_SIZES])
     ordinary = rng.standard_normal((2 * n, d))
     x = np.concatenate([stream.tokens(a, inside.offset), ordinary])
-    answers = np.asarray(single(stream.oracle, x))
+    answers = np.asarray(read_single(stream.oracle, x))
 
-    def moved(inside: Inside, change: np.ndarray) -> Inside:
-        old = inside.network
-        change = np.where(np.arange(2 * d + 1) < d, 0.0, change) if inside.parallel else change
-        gate = {} if old.gate is None else {"gate": old.gate, "gate_bias": old.gate_bias}
-        b2 = old.b2 - change[:d] + change[d : 2 * d]
-        network = TwoLayer(old.W1, old.b1, old.W2, b2, activation=old.activation, **gate)
-        eps = inside.norm.eps * float(np.exp(np.clip(change[-1], -2, 2)))
-        return replace(inside, network=network, offset=inside.offset + change[:d], norm=Norm(inside.norm.kind, eps))
+    def changed(inside: Inside, by: np.ndarray) -> Inside:
+        of_offset = 0.0 if inside.parallel else by[:d]
+        zero = dict.fromkeys(("W1", "b1", "W2", "gate", "gate_bias"), 0.0)
+        network = changed_network(inside.network, zero | {"b2": by[d : 2 * d] - of_offset})
+        norm = changed_eps(inside.norm, float(by[-1]))
+        return replace(inside, network=network, offset=inside.offset + of_offset, norm=norm)
 
-    def missing(inside: Inside) -> np.ndarray:
-        return (answers - inside(x[:, None])).ravel()
-
-    best, left = inside, missing(inside)
-    for _ in range(FIT_ROUNDS):
-        steps = NUDGE * np.eye(2 * d + 1)
-        J = np.stack([(left - missing(moved(best, step))) / NUDGE for step in steps], axis=1)
-        tried = moved(best, np.linalg.lstsq(J, left, rcond=SEEN)[0])
-        rest = missing(tried)
-        if not np.linalg.norm(rest) < np.linalg.norm(left):
-            break
-        best, left = tried, rest
-    return best
+    return few_fit(inside, 2 * d + 1, changed, lambda inside: (answers - inside(x[:, None])).ravel())
 
 
 def with_total(block: Block, inside: Inside) -> tuple[Block, Inside]:
@@ -177,7 +161,7 @@ def check_inside(oracle: Oracle, block: Block, rng: np.random.Generator) -> floa
         got, want = np.asarray(oracle(X)), block(X)
         off = float(np.abs(got - want).max() / np.abs(got).max())
         worst = max(worst, off)
-        if not off <= ACCEPTED:
+        if not off <= ACCEPTED_ERROR:
             seen = Evidence(ITSELF, X[0], f"expected {want[0, 0]:.12g}", f"{got[0, 0]:.12g}")
             raise TargetMismatch("the network that was found does not answer like the box", seen)
     return worst
@@ -187,11 +171,12 @@ def with_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tupl
     """The block with its network, which needs no box any more; a sentence about it, and its largest error on fresh
     sequences."""
     whole = copy(block)
-    if oracle.roundoff > DOUBLE:
+    if oracle.roundoff > DOUBLE or not oracle.exact:
+        digits = f"those of this box have {-np.log10(oracle.roundoff):.0f} digits"
         raise AccuracyUnreachable(
-            "the network of a block is read from small differences of answers, and those of this box have "
-            f"{-np.log10(oracle.roundoff):.0f} digits: ask it in float64, where it can be (`module.double()`); without "
-            "network=True its heads are recovered"
+            "the network of a block is read from small differences of answers, and "
+            f"{digits if oracle.exact else 'this box promises less than all their digits'}: ask it in float64, where "
+            "it can be (`module.double()`); without network=True its heads are recovered"
         )
     if reads_behind(block):
         whole.behind, words = read_post_norm(oracle, block, rng)

@@ -16,20 +16,20 @@ import numpy as np
 
 from ..._errors import NotConverged, TargetMismatch
 from ..._linalg import mean_zero, unit
-from ..._models import Block, Norm, PostNorm
+from ..._models import Block, PostNorm
 from ..._network import Bent, find_bent
-from ..._oracles import Oracle, single
+from ..._oracles import Oracle, read_single
 from ..._types import Float
-from .last_norm import FIRST_EPS, LastNorm, last_norm, solve_sides, with_sides
-from .whole_fit import inputs_needed_for, whole_fit
+from .last_norm import LastNorm, last_norm, scaled, solve_sides, with_sides
+from .tangents import changed_eps
+from .whole_fit import few_fit, whole_fit
 
 LONGEST_RAY, SHORTEST_RAY = 2.0**40, 2.0**20  # times a normalised token: what is added to it is nothing there
 SPHERE_POINTS = 4  # for each dimension, of the sphere that answers lie on
 NO_EPS = 1e-11  # of the radius: what varies by less is rounding
 SIZES = 1.0, 0.1, 0.01  # of tokens behind the heads, where offset and eps are fitted
 FITTED_TOKENS = 8  # of each of these sizes: two show as many numbers as are fitted
-OFFSET_ROUNDS = 30
-SEEN = 1e-11  # of the largest singular value
+EQUATIONS = 2.0  # for each weight, where all are fitted
 ACCEPTED_FIT = 1e-7  # of a typical answer
 
 
@@ -56,7 +56,7 @@ class NormedBox:
                 "the network behind norms is read with tokens a million times as long as ordinary ones, which max_norm "
                 "does not allow: without network=True the heads are recovered"
             )
-        return np.asarray(single(self.oracle, ray * x))
+        return np.asarray(read_single(self.oracle, ray * x))
 
 
 class Remembered:
@@ -75,6 +75,11 @@ class Remembered:
         return self.kept[self.next - 1][1]
 
 
+def inputs_needed_for(width: int, dim: int) -> int:
+    """How many answers determine all weights, twice over."""
+    return int(EQUATIONS * (2 * width + 4)) + dim // 2
+
+
 def read_post_norm(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[PostNorm, str]:
     """What stands behind the heads of this block, and how it was come by."""
     oracle.stage = "reading the last norm"
@@ -90,15 +95,14 @@ def read_post_norm(oracle: Oracle, block: Block, rng: np.random.Generator) -> tu
     oracle.stage = "fitting all weights"
     closest = np.inf
     for network in bent.networks:
-        weights = with_sides(network, last, n, Y)
-        if weights is None:
+        model = with_sides(network, last, n, Y, box.total)
+        if model is None:
             continue
-        weights, left = whole_fit(weights, n, Y, rng)
+        model, left = whole_fit(model, n, Y, rng)
         closest = min(closest, left)
         if left <= ACCEPTED_FIT:
-            start = weights.post_norm(Norm("layer", FIRST_EPS, "behind"), box.total, np.zeros(d))
             words = f"{bent.words}; all weights fitted to {left:.1e} of the answers"
-            return read_offset_fit(box, start, rng), words
+            return read_offset_fit(box, scaled(model), rng), words
     raise TargetMismatch(
         f"{bent.networks[0].width} neurons were found behind the heads, but no activation explains the answers: "
         f"{bent.words}; the best fit is off by {closest:.1e}"
@@ -136,30 +140,9 @@ def read_offset_fit(box: NormedBox, start: PostNorm, rng: np.random.Generator) -
     d = len(start.gains)
     Z = mean_zero(d)
     x = np.concatenate([size * rng.standard_normal((FITTED_TOKENS, d)) @ box.inverse for size in SIZES])
-    Y = np.asarray(single(box.oracle, x))
+    Y = np.asarray(read_single(box.oracle, x))
 
-    def with_change(model: PostNorm, change: np.ndarray) -> PostNorm:
-        eps = model.norm.eps * float(np.exp(np.clip(change[-1], -2, 2)))
-        return replace(model, offset=model.offset + Z @ change[:-1], norm=replace(model.norm, eps=eps))
+    def changed(model: PostNorm, by: np.ndarray) -> PostNorm:
+        return replace(model, offset=model.offset + Z @ by[:-1], norm=changed_eps(model.norm, float(by[-1])))
 
-    def missing(model: PostNorm) -> np.ndarray:
-        return (Y - model(x[:, None])).ravel()
-
-    best, left, nudge, damping = start, missing(start), 1e-6, 1e-3
-    for _ in range(OFFSET_ROUNDS):
-        J = np.stack([(left - missing(with_change(best, step))) / nudge for step in nudge * np.eye(d)], axis=1)
-        scale = np.maximum(np.linalg.norm(J, axis=0), 1e-12 * np.linalg.norm(J))
-        system = np.concatenate([J / scale, damping * np.eye(d)])
-        step = np.linalg.lstsq(system, np.concatenate([left, np.zeros(d)]), rcond=SEEN)[0] / scale
-        tried = with_change(best, step)
-        rest = missing(tried)
-        if np.linalg.norm(rest) < np.linalg.norm(left):
-            settled = np.linalg.norm(rest) > 0.9 * np.linalg.norm(left)
-            best, left, damping = tried, rest, damping / 10
-            if settled:
-                break
-        elif damping > 1:
-            break
-        else:
-            damping = max(10 * damping, 1e-6)
-    return best
+    return few_fit(start, d, changed, lambda model: (Y - model(x[:, None])).ravel())

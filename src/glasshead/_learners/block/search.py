@@ -5,37 +5,49 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
 from ..._errors import NotConverged
-from ..._linalg import norms
+from ..._linalg import norms, rms, svd
 from ..._oracles import Oracle
 from .blind import Beside
 from .columns import each_time, read_keys
-from .geometry import Reference, Total, View, copies_of, few_digits, read_reference, read_total
-from .pairs import read_pairs
+from .geometry import (
+    Reference,
+    Rows,
+    Total,
+    View,
+    copies_of,
+    few_digits,
+    find_moves,
+    read_reference,
+    read_total,
+    with_copies,
+)
 from .spaces import Bunches, bunches, read_pencil
-from .values import Heads, Rows, find_heads, read_key_rows, rows_needed
+from .values import Heads, find_heads, read_key_rows, rows_needed
 
 REFERENCES = 2
-CURVED, FEW_CURVED = (
-    (2.0, 0.5, 8.0),
-    (8.0, 4.0, 16.0),
-)  # lengths of keys in second differences, times the fourth root of
-# a rounding; the latter where answers have few digits
+# Lengths of keys in second differences, times the fourth root of a rounding; the latter where answers have few digits.
+CURVED, FEW_CURVED = (2.0, 0.5, 8.0), (8.0, 4.0, 16.0)
 MOST_WAYS = 4  # to see heads, tried on the same rows
 SCORES = 1.0  # typical, of keys in rows
 LONGEST_KEYS = 2.0  # times ordinary tokens
 MOST_MOVED = 0.03  # of an answer, by a key in a row; less where directions are seen so many times worse than others:
-ILL_SEEN = 3e4
-SHORTER_KEYS, SHORTENINGS = 0.25, 3  # rows in which no heads are found are asked with shorter keys
-FIRST, NEARLY, EXACT = 1e-9, 3e3, 6.0  # how exactly tokens are found at first, of an answer, and then, in roundings
+KEY_CONDITION = 3e4
+SHORTER_KEYS, KEY_SHORTENINGS = 0.25, 3  # rows in which no heads are found are asked with shorter keys
+# How exactly tokens are found at first, of an answer, and then, in roundings.
+FIRST_ACCURACY, NEXT_ROUNDINGS, LAST_ROUNDINGS = 1e-9, 3e3, 6.0
 ENOUGH = 1e3  # roundings, in the direction that is seen worst: a misfit that is hardly more
 DROPPED = 1e-6, 3e4  # a rank drop worse than this, and than so many roundings, is none
-ROUNDS = 16
+SEARCH_ROUNDS = 16
 BETTER = 3.0  # another round goes on where the last one made things so many times better
 FEW_MOVED = 1e-2, 0.05, 0.1  # of an answer, by pairs, where answers have few digits
 MOVED = 3e-3, 1e-2, 1e-2  # and where they have many: more as the heads get better, and less where directions are seen
+# The same before heads are known, where kinks make differences too rough for B; and by how much that may change then.
+KINKED_MOVED, KINKED_CHANGE = 0.02, 1e-2
 ILL_PAIRED = 1e4  # times worse than others
+LONGEST_KEY, LONGEST_OF_MOVED = 0.3, 100.0  # keys of pairs, of the last token, and of the share that they move
 
 Way = tuple[Bunches, list[np.ndarray]]
 NO_WEIGHTS = "no attention weights between 0 and 1 explain what single keys move, for any number of heads"
@@ -59,6 +71,11 @@ def find_block(oracle: Oracle, rng: np.random.Generator, size: float) -> Found:
     if not all(np.any(at.jacobian) for at in references):
         raise NotConverged("answers to single tokens do not change with the token, so they say nothing about sequences")
     total = read_total(oracle, references, size)
+    if few_digits(oracle) and any(at.kinked for at in references):
+        for at in references:
+            sharper = read_pairs(oracle, at, None, total, KINKED_MOVED, LAST_ROUNDINGS * oracle.roundoff)
+            if np.linalg.norm(sharper.B - total.B) <= KINKED_CHANGE * np.linalg.norm(total.B):
+                total = sharper
     references.sort(key=lambda at: condition(at.within(total.outputs)))
     at, view, ways = find_bunches(oracle, references, total, size, rng)
     references = [at, *(other for other in references if other is not at)]
@@ -101,18 +118,20 @@ def find_first_heads(
     oracle: Oracle, at: Reference, view: View, total: Total, ways: list[Way], size: float, rng: np.random.Generator
 ) -> tuple[Bunches, Rows, Heads]:
     """Rows, and the first way to see heads that is true of them, with keys as long as they can be."""
-    for shorter in range(SHORTENINGS):
+    for shorter in range(KEY_SHORTENINGS):
         rows = None
         for way, guesses in ways:
             if rows is None:
-                typical = float(np.sqrt(np.mean(np.square(way.values))))
+                typical = rms(np.array(way.values))
                 z = rng.standard_normal((rows_needed(oracle.dim, len(view.gains), way), oracle.dim))
                 moved = float(np.median(norms(view.seen(z @ total.B)))) / (copies_of(oracle) + 1)
-                most = MOST_MOVED / (1 + condition(view) / ILL_SEEN) * float(np.linalg.norm(at.answer))
+                most = MOST_MOVED / (1 + condition(view) / KEY_CONDITION) * float(np.linalg.norm(at.answer))
                 limits = (SCORES, typical), (LONGEST_KEYS * size, 1.0), (most, moved)
                 z *= min(most / seen for most, seen in limits if seen > 0) * SHORTER_KEYS**shorter
                 rows = read_key_rows(oracle, at, total, z)
-            rows, heads = find_heads(oracle, at, view, total, rows, way, guesses, max(FIRST, EXACT * oracle.roundoff))
+            rows, heads = find_heads(
+                oracle, at, view, total, rows, way, guesses, max(FIRST_ACCURACY, LAST_ROUNDINGS * oracle.roundoff)
+            )
             if heads is not None:
                 return way, rows, heads
     raise NotConverged(NO_WEIGHTS)
@@ -123,11 +142,12 @@ def find_exact(
 ) -> Found:
     """The same to rounding: what is not seen at one token from the other, the rows again, and pairs for the sum of all
     maps, as long as it gets better."""
-    at, wanted = references[0], EXACT * oracle.roundoff
-    nearly, dropped = max(wanted, min(NEARLY * oracle.roundoff, FIRST)), max(DROPPED[0], DROPPED[1] * oracle.roundoff)
+    at, wanted = references[0], LAST_ROUNDINGS * oracle.roundoff
+    nearly = max(wanted, min(NEXT_ROUNDINGS * oracle.roundoff, FIRST_ACCURACY))
+    dropped = max(DROPPED[0], DROPPED[1] * oracle.roundoff)
     view = at.within(total.outputs)
     beside = None
-    for _ in range(ROUNDS):
+    for _ in range(SEARCH_ROUNDS):
         beside = beside or read_beside(oracle, references, total, heads, each_time(view, heads, way.lost), rng)
         rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, nearly, beside)
         if better is None:
@@ -136,9 +156,9 @@ def find_exact(
         settled = heads.ratio > before.ratio / BETTER and heads.misfit > before.misfit / BETTER
         if settled or (beside is not None and heads.ratio <= dropped):
             break
-    if not heads.ratio <= dropped:
-        raise NotConverged(f"value maps of {len(way.sizes)} heads fit what single keys move only to {heads.ratio:.0e}")
     few = few_digits(oracle)
+    if not (few and at.kinked):
+        check_drop(heads, dropped)
     for moved in FEW_MOVED if few else MOVED:
         moved /= 1 + condition(view) / ILL_PAIRED
         sharper = read_pairs(oracle, at, heads, total, moved, wanted)
@@ -152,7 +172,14 @@ def find_exact(
         rows, heads, total, view = again, better, sharper, seen
         if not few and heads.misfit <= ENOUGH * condition(view) * oracle.roundoff:
             break
+    check_drop(heads, dropped)
     return Found(references, total, way, heads, view)
+
+
+def check_drop(heads: Heads, dropped: float) -> None:
+    """Refuses heads of whose rows the ranks do not drop."""
+    if not heads.ratio <= dropped:
+        raise NotConverged(f"value maps of {len(heads.V)} heads fit what single keys move only to {heads.ratio:.0e}")
 
 
 def read_beside(
@@ -165,3 +192,28 @@ def read_beside(
         return None
     keys = read_keys(oracle, other, heads, each, rng)
     return None if keys is None else Beside(other, keys)
+
+
+def read_pairs(oracle: Oracle, at: Reference, heads: Heads | None, total: Total, moved: float, wanted: float) -> Total:
+    """The sum B of all heads' maps to rounding, but for what is not seen at this reference, from pairs `[q + z ; q]`
+    and `[q - z ; q]`.
+
+    The two weights of every head add up to one, so the two are answered like tokens that differ by exactly `z B`. Where
+    the heads are known both tokens can be predicted, and found from there. Pairs move answers by a share `moved`: the
+    more, the less rounding matters, and the more errors of the heads do.
+    """
+    d, view = oracle.dim, at.within(total.visible)
+    left, s, _ = svd(view.seen(total.B), full=True)
+    gains = np.concatenate([s, np.zeros(d - len(s))])
+    longest = min(LONGEST_KEY, LONGEST_OF_MOVED * moved) * np.linalg.norm(at.token)
+    length = np.minimum(2 * moved * np.linalg.norm(at.answer) / np.maximum(gains, 1e-300), longest)
+    z = left.T * length[:, None]
+    both = np.concatenate([z, -z])
+    answers = np.asarray(oracle(with_copies(at.token, both[:, None], 1)))
+    expected = both @ total.B / 2
+    if heads is not None:
+        expected += np.einsum("bh,bd,hde->be", expit(both @ heads.k.T) - 0.5, both, heads.B, optimize=True)
+    found = find_moves(oracle, at, view, Rows(both, answers, expected, copies=1), wanted)
+    seen = view.seen(found.moves)
+    B = view.moves(np.linalg.solve(z, seen[:d] - seen[d:])) + total.B @ view.blind.T @ view.blind
+    return Total(B, total.unseen)

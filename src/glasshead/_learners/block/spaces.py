@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._linalg import random_rotation, svd
-from ..._oracles import Oracle, single
-from .geometry import Reference, Total, View, few_digits, with_copies
+from ..._oracles import Oracle, read_single
+from .geometry import Reference, Rows, Total, View, few_digits, find_moves, with_copies
 
 WIDTHS = np.geomspace(1e-8, 3e-2, 66)  # of a bunch, over the typical eigenvalue
-SECOND_ORDER, SIXTH_ORDER = ((1, 1.0),), ((1, 1.5), (2, -0.15), (3, 1 / 90))  # lengths of keys, and their shares
+SECOND_ORDER, SIXTH_ORDER = ((1, 1.0),), ((1, 1.5), (2, -0.6), (3, 0.1))  # steps of differences, and their weights
+MATCHED_ROUNDINGS = 6.0  # of an answer: how exactly tokens are found
 SMALLEST_BUNCH = 2  # equal eigenvalues: one alone could be any
 
 
@@ -109,20 +110,27 @@ def read_pencil(
     oracle: Oracle, at: Reference, view: View, total: Total, size: float, rng: np.random.Generator
 ) -> Pencil:
     """Eight answers for each dimension; three times as many where few digits make long keys necessary, whose fourth and
-    sixth powers then cancel."""
+    sixth powers then cancel. Kinks that lie between would be too much for that: there the tokens themselves are found
+    that are answered alike, which know of no kinks."""
     d, q, B = oracle.dim, at.token, total.B
     length = size * oracle.roundoff**0.25
+    matched, wanted = few_digits(oracle) and at.kinked, MATCHED_ROUNDINGS * oracle.roundoff
     frame, z = length * np.sqrt(d) * random_rotation(d, rng), length * rng.standard_normal(d)
 
     def form(Z: np.ndarray) -> np.ndarray:
         both = np.concatenate([Z, -Z])
-        left = np.asarray(oracle(with_copies(q, both[:, None], 1))) - single(oracle, q + both @ B / 2)
+        answers, first = np.asarray(oracle(with_copies(q, both[:, None], 1))), both @ B / 2
+        if matched:
+            left = view.seen(find_moves(oracle, at, view, Rows(both, answers, first, 1), wanted).moves - first)
+        else:
+            left = answers - read_single(oracle, q + first)
         return left[: len(Z)] + left[len(Z) :]
 
     powers = SIXTH_ORDER if few_digits(oracle) else SECOND_ORDER
-    even = sum(share * (form(times * (z + frame)) - form(times * (z - frame))) for times, share in powers)
+    even = sum(weight / k**2 * (form(k * (z + frame)) - form(k * (z - frame))) for k, weight in powers)
     bilinear = np.linalg.solve(frame, even) / length
     left, s, right = svd(view.seen(B))
     rank = int(np.sum(s > s[0] * max(d, len(s)) * oracle.roundoff))
     left, s, right = left[:, :rank], s[:rank], right[:rank]
-    return Pencil((left.T @ (bilinear @ view.looks) @ right.T) / s[:, None], right.T)
+    bilinear = bilinear if matched else bilinear @ view.looks
+    return Pencil((left.T @ bilinear @ right.T) / s[:, None], right.T)

@@ -9,10 +9,10 @@ import numpy as np
 from ..._errors import NotConverged
 from ..._linalg import mean_zero, norms, unit
 from ..._models import Block, Norm, token_before
-from ..._oracles import Oracle, single
+from ..._oracles import Oracle, read_single
 from ..._types import Float
 
-SETTLING_ROUNDS, SETTLED = 24, 1e-15  # of the longest
+SETTLING_ROUNDS, SETTLED_TOKEN = 24, 1e-15  # of the longest
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Stream:
 
     @property
     def basis(self) -> Float[np.ndarray, "p d"]:
-        """Of what a norm lets through."""
+        """A basis of what a norm lets through."""
         d = self.oracle.dim
         return mean_zero(d).T if self.front.kind == "layer" else np.eye(d)
 
@@ -44,7 +44,7 @@ class Stream:
         x, total = u, self.total
         for _ in range(SETTLING_ROUNDS):
             x, before = u - self.front(x) @ total, x
-            if norms(x - before).max() <= SETTLED * norms(u).max():
+            if norms(x - before).max() <= SETTLED_TOKEN * norms(u).max():
                 return x
         return token_before(self.front, total, u)
 
@@ -53,7 +53,7 @@ class Stream:
         x = self.tokens(a, offset)
         if len(x) < len(a):
             raise NotConverged("no token was found for a point behind the heads, where the network reads it")
-        return np.asarray(single(self.oracle, x)) - x - self.front(x) @ self.total - offset
+        return np.asarray(read_single(self.oracle, x)) - x - self.front(x) @ self.total - offset
 
     def sphere(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
         basis = self.basis

@@ -14,30 +14,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..._errors import NotConverged
 from ..._linalg import norms, null_space, spare_rows, svd
-from ..._oracles import Oracle, find_alike, single
-from .blind import Beside, read_blind_parts
-from .geometry import Reference, Total, View, copies_of, with_copies
+from ..._oracles import Oracle, find_alike, read_single
+from .blind import MISMATCHED, MORE_ROWS, SPARE_EQUATIONS, Beside, read_blind_parts
+from .geometry import Reference, Rows, Total, View, copies_of, find_moves, with_copies
 from .spaces import Bunches
 
-MORE_ROWS = 1.1  # times as many as there are unknowns
-FEW = 8  # rows beyond
 MOST_NUMBERS = 2**21  # in the equations of a rank drop, which take seconds with so many
-FAINT, FULL = 1e-4, 1e-3  # weights below that share of an even one, or that close to 1, say little about scores
+FAINT_WEIGHT, FULL = 1e-4, 1e-3  # weights below that share of an even one, or that close to 1, say little about scores
 BAD_DROP = 1e-2  # of singular values in a rank drop: none
-ASTRAY = 30.0  # times the typical misfit of a row: another token that happens to be answered alike
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Keys `z (b, d)` beside so many copies of q, what they were answered, and the tokens that are answered so, as far
-    as is known: q and `moves`."""
-
-    z: np.ndarray
-    answers: np.ndarray
-    moves: np.ndarray
-    copies: int
 
 
 @dataclass(frozen=True)
@@ -57,7 +42,7 @@ def rows_needed(dim: int, seen: int, way: Bunches) -> int:
     """For keys of d numbers, for the rank drop, and for heads two at a time."""
     ranks, alone = sorted(way.ranks), rows_of_one(seen, way)
     paired = seen + dim - ranks[0] - ranks[1] + way.lost if len(ranks) > 2 else dim
-    return int(MORE_ROWS * max(dim, alone, paired)) + FEW
+    return int(MORE_ROWS * max(dim, alone, paired)) + SPARE_EQUATIONS
 
 
 def rows_of_one(seen: int, way: Bunches) -> int:
@@ -68,7 +53,7 @@ def rows_of_one(seen: int, way: Bunches) -> int:
 
 def rows_to_solve(rows: int, seen: int, way: Bunches) -> int:
     """All of them, or as many as can be solved at once: n rows are `(n - p + r) r` equations for n weights."""
-    least, rank = int(MORE_ROWS * rows_of_one(seen, way)) + FEW, max(way.ranks) - way.lost
+    least, rank = int(MORE_ROWS * rows_of_one(seen, way)) + SPARE_EQUATIONS, max(way.ranks) - way.lost
     while rows > least and (rows - seen + rank) * rank * rows > MOST_NUMBERS:
         rows -= 1
     return rows
@@ -78,22 +63,6 @@ def read_key_rows(oracle: Oracle, at: Reference, total: Total, z: np.ndarray) ->
     copies = copies_of(oracle)
     answers = np.asarray(oracle(with_copies(at.token, z[:, None], copies)))
     return Rows(z, answers, z @ total.B / (copies + 1), copies)
-
-
-def find_moves(oracle: Oracle, at: Reference, view: View, rows: Rows, wanted: float) -> Rows:
-    """The tokens that are answered like the rows, from those that were expected; what is not seen stays as expected."""
-    start = view.seen(rows.moves)
-    blind = rows.moves - view.moves(start)
-    scale = float(np.linalg.norm(at.answer))
-
-    def step(seen: np.ndarray, which: np.ndarray) -> np.ndarray:
-        tokens = at.token + blind[which] + view.moves(seen)
-        return (rows.answers[which] - single(oracle, tokens)) @ view.looks
-
-    seen, left = find_alike(step, start, wanted * scale, 1e4 * oracle.roundoff * scale)
-    if not np.isfinite(left).all():
-        raise NotConverged("some sequences are answered like no single token near their last one")
-    return replace(rows, moves=blind + view.moves(seen))
 
 
 def split_heads(
@@ -167,7 +136,7 @@ def find_weights(
 
     def step(weights: np.ndarray, which: np.ndarray) -> np.ndarray:
         moved = np.einsum("bh,bhe->be", weights, moves[which], optimize=True)
-        off = rows.answers[which] - single(oracle, at.token + moved)
+        off = rows.answers[which] - read_single(oracle, at.token + moved)
         left[which] = norms(off)
         return np.einsum("bk,bkh->bh", off, inverse[which], optimize=True)
 
@@ -180,7 +149,9 @@ def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray, copies: int)
     where
     too few of them are weights, between 0 and 1."""
     fine = (
-        (left <= ASTRAY * np.median(left)) & (weights > FAINT / copies).all(axis=1) & (weights < 1 - FULL).all(axis=1)
+        (left <= MISMATCHED * np.median(left))
+        & (weights > FAINT_WEIGHT / copies).all(axis=1)
+        & (weights < 1 - FULL).all(axis=1)
     )
     if fine.sum() < z.shape[1]:
         return None

@@ -24,6 +24,7 @@ from ..._errors import (
     NotConverged,
     NotIdentifiable,
     TargetMismatch,
+    law_of,
 )
 from ..._learned import LearnedCombined, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead
@@ -52,7 +53,7 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
         evidence = Evidence(law, query, "expected fresh scores to agree", str(unclear))
         raise TargetMismatch("the box is not a single attention head", evidence, unclear.best) from unclear
     except TargetMismatch as mismatch:
-        if mismatch.evidence is None or mismatch.evidence.law != ASKED_AGAIN:
+        if law_of(mismatch) != ASKED_AGAIN:
             raise
         return learn_attention(oracle, rng, rank, accuracy, opening)
     return learned if isinstance(learned, LearnedVector) else learn_attention(oracle, rng, rank, accuracy, opening)

@@ -12,9 +12,8 @@ import numpy as np
 from ..._errors import Evidence, NotIdentifiable, TargetMismatch
 from ..._linalg import random_rotation
 from ..._meters import Halfspace, Unbounded, find_exponents, find_intervals, value_rounding
-from ..._oracles import Oracle, Translated
+from ..._oracles import HALF, Oracle, Translated
 
-HALF_ROUNDOFF = 2.0**-11  # unit roundoff of float16, which has no room for numbers much smaller than that
 NEAREST_PLANE = -140  # exponent of the shortest token compared with the longest, where the plane is looked for
 OUTREACH = 2.0**10  # how much longer than its distance from zero the tokens are that show the plane
 LEFT_BEYOND = 2.0**-8  # of the longest token: what must be left of it beyond the plane
@@ -24,11 +23,11 @@ COORDINATES = 2.5  # times 1/sqrt(d): where the coordinates of v lie, compared w
 
 
 def find_halfspace(oracle: Oracle, rng: np.random.Generator) -> Halfspace:
-    """The plane to `ROUGH` bits, and an origin on it to the last."""
+    """The plane to `ROUGH_BITS` bits, and an origin on it to the last."""
     d, reach = oracle.dim, oracle.reach
     frame = random_rotation(d, rng)
-    # Tokens so short that any bias which could matter outweighs them.
-    short = min(1.0, reach) * (oracle.roundoff if oracle.roundoff >= HALF_ROUNDOFF else oracle.roundoff**2)
+    # Tokens so short that any bias which could matter outweighs them; float16 has no room for much smaller numbers.
+    short = min(1.0, reach) * (oracle.roundoff if oracle.roundoff >= HALF else oracle.roundoff**2)
     axis = find_mean_axis(oracle, frame, short)
     there, back = read_sides(oracle, short * np.stack([axis, -axis]))
     if there and not back:

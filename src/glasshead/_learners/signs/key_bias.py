@@ -110,7 +110,7 @@ def always_saturated(meter: SignMeter) -> TargetMismatch:
     return Probes(meter, meter.keys.vectors, meter.queries.vectors, first, first).refusal(0)
 
 
-class Sides:
+class BothSides:
     """`u.W q + side u.key_bias` for all keys u, on both sides, with `q = -kappa query` the same for all of them.
 
     At a fixed query the threshold is set by the length of the key alone: `h > m theta sigma(theta)` is asked by
@@ -181,12 +181,12 @@ def find_sign_key_bias(meter: SignMeter, rng: np.random.Generator) -> KeyBias:
     too_few, enough = -1, math.floor(math.log2(longest_query / least))
     while enough - too_few > 1:
         halvings = (too_few + enough) // 2
-        if Sides(meter, query, longest_query * 2.0**-halvings).check_fit(pilots):
+        if BothSides(meter, query, longest_query * 2.0**-halvings).check_fit(pilots):
             enough = halvings
         else:
             too_few = halvings
     kappa = longest_query * 2.0**-enough / LARGEST_OF_ALL
-    while not (sides := Sides(meter, query, kappa)).check_fit(np.arange(2 * d)):
+    while not (sides := BothSides(meter, query, kappa)).check_fit(np.arange(2 * d)):
         kappa /= LARGEST_OF_ALL
         if kappa < least / CLEAR_VALUE:
             raise always_saturated(meter)

@@ -17,7 +17,7 @@ import numpy as np
 from ..._checks import check_sign_laws
 from ..._errors import BudgetExceeded
 from ..._learned import LearnedFromSigns
-from ..._linalg import NO_FRAME, cone
+from ..._linalg import NO_FRAME, cone, rms
 from ..._meters import RANGE_RMS, KeyBias, SignMeter
 from ..._oracles import Oracle, Translated, Voting
 from ..._plan import BITS, MOST, Goal
@@ -88,7 +88,7 @@ def framed(meter: SignMeter, rng: np.random.Generator) -> SignMeter:
 
 def ranged(meter: SignMeter, lo: np.ndarray, hi: np.ndarray, goal: Goal) -> SignMeter:
     """The meter with the range that a few scores suggest, and the bits that give the accuracy asked for."""
-    reach = RANGE_RMS * float(np.sqrt(np.mean(np.maximum(np.abs(lo), np.abs(hi)) ** 2)))
+    reach = RANGE_RMS * rms(np.maximum(np.abs(lo), np.abs(hi)))
     bits, exacting = goal.bits_of(meter.oracle.dim, reach), goal.accuracy is not None
     return replace(meter, reach=reach, bits=bits, exacting=exacting)
 

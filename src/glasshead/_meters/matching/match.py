@@ -58,7 +58,8 @@ def judged(matching: Matching, c, f, across, root, error, used) -> Matched:
 
 
 def slope_at_root(matching: Matching, c, f, root, used) -> np.ndarray:
-    """Of the movable sequence's answer, from the last three points; without the very last if it shows only noise."""
+    """The slope of the movable sequence's answer, from the last three points; without the very last if it shows only
+    noise."""
     everyone, final = np.arange(len(root)), used - 1
     near = np.abs(f[everyone, final] - f[everyone, final - 1]) < SHOWS_SLOPE * matching.noise
     last = np.stack([np.maximum(final - near - back, 0) for back in (2, 1, 0)], axis=1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, TargetMismatch
-from ..._linalg import Frame
+from ..._linalg import Frame, rms
 from ..._oracles import Oracle
 from ..._plan import EACH
 from ..._types import Float
@@ -155,11 +155,11 @@ class MatchingMeter(Meter):
 
     def tuned(self, scores: np.ndarray, noise: np.ndarray | float = 0.0) -> MatchingMeter:
         """The meter with probes shortened, if need be, to what suits scores like these."""
-        return self.no_longer_than(self.kappa * float(np.sqrt(np.mean(scores**2))))
+        return self.no_longer_than(self.kappa * rms(scores))
 
     def suited(self, keys: np.ndarray) -> MatchingMeter:
         """The meter with probes shortened, if need be, to what these keys see at every query."""
-        return self.no_longer_than(float(np.sqrt(np.mean((keys @ self.pull) ** 2))))
+        return self.no_longer_than(rms(keys @ self.pull))
 
     def no_longer_than(self, score: float) -> MatchingMeter:
         """For keys that have this score per unit length. Pilots have settled how long probes may be otherwise."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, NotIdentifiable, TargetMismatch
+from ..._linalg import rms
 from ..._types import Float
 from .match import Matched
 from .meter import Ruler
@@ -124,15 +125,15 @@ class PlacePilots:
             found = self.ruler.read_matches(*probes)
             self.check_apart(found, *probes)
             size = np.where(found.far | ~np.isfinite(found.s), 2 * self.curve.limit, np.abs(found.s))
-            rms = float(np.sqrt(np.mean(size**2))) + 1e-300
-            if found.good.sum() < FEWEST_PILOTS or rms > 2 * self.curve.typical:
+            typical = rms(size) + 1e-300
+            if found.good.sum() < FEWEST_PILOTS or typical > 2 * self.curve.typical:
                 failed = rho
-                rho *= max(1 / 8, min(0.5, self.curve.typical / rms))
+                rho *= max(1 / 8, min(0.5, self.curve.typical / typical))
                 continue
             error = float(np.median(found.error[found.good])) / (rho * here.kappa)
-            here = replace(here, error=error, relative=error * rho * here.kappa / rms, noise=found.noise)
+            here = replace(here, error=error, relative=error * rho * here.kappa / typical, noise=found.noise)
             best = min(best, here, key=lambda place: place.error)
-            longer = min(rho * min(4.0, self.curve.typical / rms), most, 0.7 * failed)
+            longer = min(rho * min(4.0, self.curve.typical / typical), most, 0.7 * failed)
             if longer < 2 * rho:
                 break
             rho = longer

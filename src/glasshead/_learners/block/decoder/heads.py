@@ -25,7 +25,7 @@ NO_HEADS = (
 )
 SHARED = 2e6  # errors, between spaces that two heads read, at most, where they are the same
 MAPPED_AT, MAPPED_TOKENS = 8, 3  # last tokens, and tokens at once, where outputs are no head's alone
-SAMPLES, ODDS_ROUNDS = 16, 6  # of the law of odds: pairs of sequences, and Newton's steps
+ODDS_SAMPLES, ODDS_ROUNDS = 16, 6  # of the law of odds: pairs of sequences, and Newton's steps
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Readings:
     def ranks(self) -> tuple[int, ...]:
         return tuple(C.shape[1] for C in self.C)
 
+    @property
+    def room(self) -> int:
+        """How many numbers of an answer there are for the weights of each head."""
+        return min(self.ranks)
+
     def read_weights(self, view: LongToken, keys: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """The weights `(b, h, n)` of all tokens but the last, for `keys (b, n, p)`, and for each head
         the map `(b, r, n)` from its outputs, through which errors come."""
@@ -48,7 +53,7 @@ class Readings:
     def weights_in(
         self, view: LongToken, y: np.ndarray, keys: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """The same from answers in hand."""
+        """The weights and maps that `read_weights` gives, from answers y in hand."""
         D, lost = keys - last[:, None], view.unseen(last)
         each = [weights_of(N, C, y, D, lost) for N, C in zip(self.N, self.C, strict=True)]
         return np.stack([weights for weights, _ in each], axis=1), [inverse for _, inverse in each]
@@ -74,19 +79,19 @@ def weights_of(
     return np.einsum("br,brn->bn", Y, inverse), inverse
 
 
-def read_heads(view: LongToken, rng: np.random.Generator) -> tuple[Readings, float]:
+def read_heads(view: LongToken, rng: np.random.Generator, draws: range = range(DRAWS)) -> tuple[Readings, float]:
     """All heads, and the angle between keys and last tokens that suits them: from one last token, or from two where
     each hides a direction."""
     hidden = int(np.any(view.unseen(view.sphere.random((1,), rng))))
-    found = [read_somewhere(view, rng) for _ in range(1 + hidden)]
+    found = [read_somewhere(view, rng, draws) for _ in range(1 + hidden)]
     angle = min(angle for _, angle in found)
-    return (joined(found[0][0], found[1][0]) if hidden else found[0][0]), angle
+    return (joined_readings(found[0][0], found[1][0]) if hidden else found[0][0]), angle
 
 
-def read_somewhere(view: LongToken, rng: np.random.Generator) -> tuple[Readings, float]:
+def read_somewhere(view: LongToken, rng: np.random.Generator, draws: range) -> tuple[Readings, float]:
     """Heads at the first last token and angle at which they show, by fine differences at every other one."""
     reason = ""
-    for draw in range(DRAWS):
+    for draw in draws:
         q = view.sphere.random((), rng)
         if view.read_kink(q, rng):
             continue
@@ -112,7 +117,7 @@ def read_odds(
     o = rows.y.shape[1]
     mixed = Readings([rows.outputs @ space.basis[:o] for space in found], [space.basis[o:] for space in found])
     few = max(1, min(mixed.ranks) // 4)
-    keys = np.stack([view.sphere.around(rows.q, 2 * few, angle, rng) for _ in range(SAMPLES)])
+    keys = np.stack([view.sphere.around(rows.q, 2 * few, angle, rng) for _ in range(ODDS_SAMPLES)])
     less, more = (mixed.read_weights(view, x, rows.q)[0] for x in (keys[:, few:], keys))
     N, C, (Y, Z) = [], [], rows.padded
     for group in sharers(mixed, int(np.any(view.unseen(rows.q[None]))), view.errors(SHARED, MOST_DROPPED)):
@@ -142,20 +147,25 @@ def sharers(heads: Readings, hidden: int, apart: float) -> list[list[int]]:
     return groups
 
 
+def law_of_odds(less: np.ndarray, more: np.ndarray, few: int) -> tuple[np.ndarray, np.ndarray]:
+    """F and the linear part of the law, `(n, h, h)` and `(n, h)`."""
+    a, b = less, more[..., few:]
+    all_a, all_b = less.sum(axis=-1), more.sum(axis=-1)
+    F = np.einsum("jht,jg->jthg", a, all_b) - np.einsum("jht,jg->jthg", b, all_a)
+    return F.reshape(-1, *F.shape[2:]), (a - b).swapaxes(1, 2).reshape(-1, a.shape[1])
+
+
 def unmixed(less: np.ndarray, more: np.ndarray, few: int) -> list[np.ndarray]:
     """The combinations rho of sharers' weights that obey the law of odds, one near each of them.
 
     `(rho.a_i) (1 - rho.b) = (rho.b_i) (1 - rho.a)`, where a and b are mixed weights in the shorter and the longer
     sequence, of a token i and of all: `rho.(a_i - b_i) = rho F rho`.
     """
-    a, b = less, more[..., few:]
-    all_a, all_b = less.sum(axis=-1), more.sum(axis=-1)
-    F = np.einsum("jht,jg->jthg", a, all_b) - np.einsum("jht,jg->jthg", b, all_a)
-    F, linear = F.reshape(-1, *F.shape[2:]), (a - b).swapaxes(1, 2).reshape(-1, a.shape[1])
+    F, linear = law_of_odds(less, more, few)
     found = []
-    for h in range(a.shape[1]):
+    for h in range(linear.shape[1]):
         square = F[:, h, h]
-        rho = np.eye(a.shape[1])[h] * float(linear[:, h] @ square) / float(square @ square)
+        rho = np.eye(linear.shape[1])[h] * float(linear[:, h] @ square) / float(square @ square)
         for _ in range(ODDS_ROUNDS):
             slope = linear - F @ rho - np.einsum("g,ngh->nh", rho, F)
             left = linear @ rho - np.einsum("g,ngh,h->n", rho, F, rho)
@@ -165,7 +175,7 @@ def unmixed(less: np.ndarray, more: np.ndarray, few: int) -> list[np.ndarray]:
     return found
 
 
-def joined(one: Readings, other: Readings) -> Readings:
+def joined_readings(one: Readings, other: Readings) -> Readings:
     """Heads seen at two last tokens, each of which hides a direction of the outputs."""
     bases = [[np.linalg.qr(N)[0] for N in heads.N] for heads in (one, other)]
     alike = np.array([[np.sum((x.T @ y) ** 2) for y in bases[1]] for x in bases[0]])

@@ -13,21 +13,26 @@ import numpy as np
 
 from ...._checks import check_block_laws
 from ...._errors import AccuracyUnreachable, NotConverged
-from ...._learned import LearnedBlock
-from ...._linalg import norms
+from ...._learned import FRESH_CAUTION, LearnedBlock
+from ...._linalg import norms, random_rotation
 from ...._models import Attention, Block, Norm, Rotary, Turning
 from ...._oracles import DOUBLE, LongToken, Oracle, Sphere, find_long_token, find_order
 from ...._plan import Sizes, plan_block
-from .heads import Readings, read_heads, read_maps
+from ...._types import Float
+from ..fresh import FreshError, norm_bounds_on_sphere
+from .heads import DRAWS, Readings, read_heads, read_maps
 from .scores import KeysRead, read_all_keys, read_log_odds
 from .spaces import FEW_DIGITS
 from .turning import OTHER_POSITIONS, turning
+from .wide import read_wide_heads
 
 OFFSETS = 0.25  # of a head's rank, at least two: places before the last token at which scores are read, if they matter
+BEFORE_WIDE = 2  # last tokens that are tried before heads are taken to be wider than the model
 MOST_OFFSETS = 4  # more say little more: keys of all heads are asked for at each
 REFUSED_LIMIT = 1e-3  # of what keys move answers by
 MOST_ERROR = 0.05  # of scores
-FRESH_LAST, FRESH_CAUTION = 3, 3.0  # last tokens read in the end
+FRESH_DRAWS = 8  # of a last token, read in the end
+FRESH_ANGLE = np.pi / 4  # between it and the tokens that are read there
 SAME_KEYS = 1e-5  # of a key: places matter otherwise than by turning it
 SEEN_RANK = 1e-7  # of the largest singular value of W
 SINGLE_INSIDE = "does a part of it compute in float32, as norms of transformers do in a model of any dtype?"
@@ -75,35 +80,53 @@ def learn_through(view: LongToken, positions: bool, outputs: int, rng: np.random
     if not view.error <= REFUSED_LIMIT:
         raise NotConverged(NO_LIMIT)
     oracle.stage = "telling heads apart"
-    heads, angle = read_heads(view, rng)
-    maps = read_maps(view, heads, angle, rng)
+    heads, maps = read_heads_and_maps(view, positions, rng)
     oracle.expect(plan_block(Sizes(oracle.dim, heads=len(heads.ranks))).queries - oracle.queries)
     oracle.stage = "reading W"
-    offsets = min(MOST_OFFSETS, max(2, int(OFFSETS * min(heads.ranks))))
+    offsets = min(MOST_OFFSETS, max(2, int(OFFSETS * heads.room)))
     scores = read_all_keys(view, heads, offsets * positions, rng)
     found = explained(scores)
     model = decoder_of(view, maps, found)
     oracle.stage = "checking head by head"
-    error = read_error_of_scores(view, heads, model, rng)
+    fresh = read_error_of_scores(view, heads, model, rng)
+    error = fresh.relative
     if not error <= MOST_ERROR:
         raise NotConverged(f"fresh tokens, read head by head, show errors of {error:.0%} of the scores")
     model.norms = (Norm(sphere.kind, read_eps(view, model, rng)), *model.norms[1:])
     model.parallel = not view.normed and read_parallel(oracle, model, rng)
     return LearnedBlock(
         model=model,
-        rank=tuple(seen_rank(W, error) for W in found.W),
+        rank=tuple(rank_above(W, error) for W in found.W),
         value_rank=heads.ranks,
         error=error,
+        fresh_bound=fresh.bound,
         reach=oracle.reach,
         outputs=outputs,
         free=len(model.free),
     )
 
 
-def seen_rank(W: np.ndarray, error: float) -> int:
-    """Of singular values that are no error."""
+def rank_above(W: np.ndarray, error: float) -> int:
+    """How many singular values are no error."""
     s = np.linalg.svd(W, compute_uv=False)
     return int(np.sum(s > max(SEEN_RANK, error) * s[0]))
+
+
+def read_heads_and_maps(view: LongToken, positions: bool, rng: np.random.Generator) -> tuple[Readings, np.ndarray]:
+    """Heads with their value maps `(h, p, s)`. Where positions tell them apart they may be wider than the model
+    together, which is tried after a few last tokens and before the others."""
+    ways = [range(DRAWS)] if view.normed or not positions else [range(BEFORE_WIDE), None, range(BEFORE_WIDE, DRAWS)]
+    refusal = NotConverged("no heads show apart")
+    for draws in ways:
+        try:
+            if draws is None:
+                wide = read_wide_heads(view, rng)
+                return wide, wide.value_maps()
+            heads, angle = read_heads(view, rng, draws)
+            return heads, read_maps(view, heads, angle, rng)
+        except NotConverged as error:
+            refusal = refusal if draws is None else error
+    raise refusal
 
 
 def explained(scores: KeysRead) -> Positions:
@@ -154,22 +177,32 @@ def decoder_of(view: LongToken, maps: np.ndarray, found: Positions) -> Block:
     )
 
 
-def read_error_of_scores(view: LongToken, heads: Readings, model: Block, rng: np.random.Generator) -> float:
-    """The worst head's relative error in the scores of fresh tokens, several at once."""
-    each, sphere = max(2, min(heads.ranks) // 2), view.sphere
-    off, size = [], []
-    for _ in range(FRESH_LAST):
-        q = sphere.random((), rng)
-        keys = sphere.around(q, 2 * each, np.pi / 4, rng).reshape(2, each, -1)
+def read_error_of_scores(view: LongToken, heads: Readings, model: Block, rng: np.random.Generator) -> FreshError:
+    """What fresh tokens at fresh last ones say, several at once; there is a bound where places do not matter."""
+    each, sphere = max(2, heads.room // 2), view.sphere
+    off, size, all_off, all_worth = [], [], [], []
+    for q in sphere.radius * random_rotation(sphere.size, rng)[:FRESH_DRAWS]:
+        keys = sphere.around(q, 2 * each, FRESH_ANGLE, rng).reshape(2, each, -1)
         s, worth = read_log_odds(view, heads, keys, q)
         tokens = np.concatenate([keys, np.broadcast_to(q, (2, 1, len(q)))], axis=1) @ sphere.basis
         scores = model.scores(tokens)
         expected = scores[..., :-1] - scores[..., -1:]
         weight = worth / np.linalg.norm(worth)
-        off.append(norms((weight * (s - expected)).swapaxes(0, 1).reshape(len(heads.N), -1)))
-        size.append(norms((weight * expected).swapaxes(0, 1).reshape(len(heads.N), -1)))
-    worst = float(np.max(np.linalg.norm(off, axis=0) / np.linalg.norm(size, axis=0)))
-    return FRESH_CAUTION * worst if np.isfinite(worst) else np.inf
+        off.append(by_head(weight * (s - expected)))
+        size.append(by_head(weight * expected))
+        all_off.append(by_head(s - expected))
+        all_worth.append(by_head(worth))
+    worst = float(np.max(np.linalg.norm(off, axis=(0, 2)) / np.linalg.norm(size, axis=(0, 2))))
+    if not np.isfinite(worst):
+        return FreshError(np.inf, np.inf)
+    placed = model.rotary is not None or model.slopes is not None
+    apart = float(np.sin(FRESH_ANGLE)) * sphere.radius
+    bounds = norm_bounds_on_sphere(np.array(all_off), np.array(all_worth), apart, sphere.radius, sphere.size)
+    return FreshError(FRESH_CAUTION * worst, None if placed else float(bounds.max()))
+
+
+def by_head(x: Float[np.ndarray, "b H n"]) -> Float[np.ndarray, "H m"]:
+    return x.swapaxes(0, 1).reshape(x.shape[1], -1)
 
 
 def read_parallel(oracle: Oracle, model: Block, rng: np.random.Generator) -> bool:
@@ -179,7 +212,7 @@ def read_parallel(oracle: Oracle, model: Block, rng: np.random.Generator) -> boo
     return bool(np.linalg.norm(moved - model.moved(X)) <= SAME_KEYS * np.linalg.norm(moved))
 
 
-SHORT = 1e-3, 1e-5, 1e-7  # of keys, over ordinary ones: at one of them eps shows
+SHORT_KEYS = 1e-3, 1e-5, 1e-7  # of keys, over ordinary ones: at one of them eps shows
 VISIBLE = 1e-6  # of the length of a normalised token
 SHARES, SHARE_ROUNDS = 128, 8
 
@@ -187,7 +220,7 @@ SHARES, SHARE_ROUNDS = 128, 8
 def read_eps(view: LongToken, model: Block, rng: np.random.Generator) -> float | None:
     """The eps of the norm in front, from keys so short that it shows; None where it never does."""
     q, key = view.sphere.random((2, 1), rng)
-    for length in SHORT:
+    for length in SHORT_KEYS:
         shrunk = find_shrunk(view, model, key, q, view.read_short(key[None], q, length))
         if shrunk < 1 - VISIBLE:
             length = float(length * np.sqrt(1 / shrunk**2 - 1))  # there it shows best

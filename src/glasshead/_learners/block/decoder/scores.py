@@ -16,20 +16,21 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ...._errors import NotConverged
-from ...._linalg import random_rotation, svd, unit
+from ...._linalg import random_rotation, unit
 from ...._oracles import LongToken
-from .heads import Readings
+from .heads import SHARED, Readings, sharers
+from .key_spaces import SPARE_LAST, Fitted, few_dimensions, turn
+from .rows import MOST_DROPPED
 
 TOKENS_EACH = 0.6  # of a head's rank: tokens at once
-TOKENS_EACH_UNKNOWN, SPARE_LAST = (1.4, 2.0), 3  # over unknowns, where keys are in no known space and where they are
-LOST_WEIGHT = 1e4  # errors: a weight below that is lost in them, and says nothing
+TOKENS_EACH_UNKNOWN = 1.2, 2.0  # over unknowns, where keys are in no known space and where they are
+LOST_ERRORS = 1e4  # errors: a weight below that is lost in them, and says nothing
 MISFITTING, LEAST_WORTH = 30.0, 0.1  # times the typical misfit, and how well keys are typically known
 REDRAWS, NEARBY = 4, 0.3  # of last tokens, by others in nearly the same direction
 ANGLES = np.pi / 2, 1.0, 0.5, 0.25, 0.1  # between keys and last tokens
 NARROWEST_ANGLE = 0.3  # times that angle, where positions matter
 LEAST_DETERMINED = 1e-3  # of the best determined direction of a key: less, and weights there are 0 or 1
-LEAVES_SPACE, SPARE_KEYS = 2e5, 2  # keys leave a space by so many errors at most, and are so many times its dimensions
-KEY_NOISE = 2.0  # times the error of keys that their misfit says
+LEAVES_SPACE = 2e5  # errors: keys leave a space by so many at most
 LARGE = 2**18  # numbers in a matrix of least squares: larger ones take a tenth of a second each
 REFINED, POWERS = 3, 30  # solutions, each of what the last one left, and powers of a matrix that show its largest value
 MOST_LOST = 1e-3  # where errors are so large that this is less than they say
@@ -37,12 +38,14 @@ MOST_LOST = 1e-3  # where errors are so large that this is less than they say
 
 @dataclass(frozen=True)
 class KeysRead:
-    """What heads make of last tokens `q (j, p)`: `keys (h, t, j, p)`, `rest (h, t, j)`, and how well they are known."""
+    """What heads make of last tokens `q (j, p)`: `keys (h, t, j, p)`, `rest (h, t, j)`, how well they are known, and in
+    how many dimensions the keys of each head lie, where that showed."""
 
     q: np.ndarray
     keys: np.ndarray
     rest: np.ndarray
     worth: np.ndarray
+    ranks: tuple[int, ...] | None = None
 
     def affine(self, h: int, t: int) -> tuple[np.ndarray, np.ndarray]:
         """`W (p, p)` and the key bias of a head."""
@@ -52,10 +55,11 @@ class KeysRead:
 
 
 def read_log_odds(view: LongToken, heads: Readings, keys: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each token `(b, h, n)` against the last one, and the inverse of their errors, for answers off by one."""
+    """The log-odds of each token `(b, h, n)` against the last one, and the inverse of their errors, for answers off by
+    one."""
     weights, inverses = heads.read_weights(view, keys, q)
     last = 1 - weights.sum(axis=-1, keepdims=True)
-    least = view.errors(LOST_WEIGHT, MOST_LOST)
+    least = view.errors(LOST_ERRORS, MOST_LOST)
     low, high = np.maximum(weights, least), np.maximum(last, least)
     noise = np.stack([np.linalg.norm(inverse, axis=1) for inverse in inverses], axis=1)
     noise_last = np.stack([np.linalg.norm(inverse.sum(axis=2), axis=1) for inverse in inverses], axis=1)[..., None]
@@ -80,6 +84,7 @@ class Fits:
     rng: np.random.Generator
     offsets: int
     each: int
+    groups: list[list[int]]  # heads that share their values, and may share their keys
     angle: float = ANGLES[0]
     spaces: list[np.ndarray] | None = None
     turns: list[np.ndarray] = field(default_factory=list[np.ndarray])
@@ -114,7 +119,7 @@ class Fits:
         D, k, (rest, sure), worst = (keys - q)[:, ::-1], np.zeros((H, places, p)), np.zeros((2, H, places)), 0.0
         for h in range(H):
             for A, basis, t in self.equations(D, h):
-                x, misfit, sure[h, t] = fitted(A, s[:, h, t].reshape(-1), worth[:, h, t].reshape(-1))
+                x, misfit, sure[h, t] = weighted_fit(A, s[:, h, t].reshape(-1), worth[:, h, t].reshape(-1))
                 r = basis.shape[-1]
                 k[h, t], worst = basis @ x[:r], max(worst, misfit)
                 rest[h, t] = -k[h, t] @ q + (x[r:] if self.offsets else 0.0)
@@ -138,30 +143,15 @@ class Fits:
 
     def look_for_spaces(self, found: list[Fitted]) -> None:
         """Whether keys so far lie in spaces of few dimensions; how they turn there from one place to the next."""
-        self.spaces = few_dimensions(found, self.view.errors(LEAVES_SPACE, MOST_LOST))
-        if self.spaces is not None and self.offsets:
-            self.turns = [turn(np.stack([one.k[h] for one in found], axis=1), U) for h, U in enumerate(self.spaces)]
+        spaces = few_dimensions(found, self.groups, self.view.errors(LEAVES_SPACE, MOST_LOST))
+        if spaces is None:
+            return
+        self.spaces = [space for space, _ in spaces]
+        if self.offsets:
+            self.turns = [turn(np.concatenate([one.k[of] for one in found]).swapaxes(0, 1), U) for U, of in spaces]
 
 
-def turn(keys: np.ndarray, space: np.ndarray) -> np.ndarray:
-    """The matrix in coordinates of the space that takes keys `(t, j, p)` from one place to the next."""
-    inside = keys @ space
-    here, there = (x.reshape(-1, space.shape[1]) for x in (inside[:-1], inside[1:]))
-    return np.linalg.lstsq(here, there, rcond=None)[0].T
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """`k (h, t, p)` and the rest of log-odds `(h, t)`, of one last token, the inverse of their errors, and the worst
-    misfit."""
-
-    k: np.ndarray
-    rest: np.ndarray
-    worth: np.ndarray
-    misfit: float
-
-
-def fitted(A: np.ndarray, b: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, float, float]:
+def weighted_fit(A: np.ndarray, b: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, float, float]:
     """Least squares, the misfit in units of answers, infinite where the rows that count do not do, and how far off an
     answer has to be for what is found to be off by one, typically."""
     weighted, wanted = worth[:, None] * A, worth * b
@@ -178,8 +168,8 @@ def fitted(A: np.ndarray, b: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray,
 
 
 def from_normal_equations(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool, float]:
-    """The same several times faster, for large matrices: digits that are lost to squaring a condition of at most
-    `1 / LEAST_DETERMINED` come back by solving for what is left."""
+    """Least squares by the normal equations, several times faster for large matrices: digits that are lost to squaring
+    a condition of at most `1 / LEAST_DETERMINED` come back by solving for what is left."""
     gram, zero = A.T @ A, np.zeros(A.shape[1])
     try:
         factor = cho_factor(gram)
@@ -198,7 +188,8 @@ def from_normal_equations(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, boo
 def read_all_keys(view: LongToken, heads: Readings, offsets: int, rng: np.random.Generator) -> KeysRead:
     """For tokens up to so many places before the last, or for all of them alike where positions do not matter."""
     hidden = int(np.any(view.unseen(view.sphere.random((1,), rng))))
-    fits = Fits(view, heads, rng, offsets, max(1, int(TOKENS_EACH * (min(heads.ranks) - hidden))))
+    groups = sharers(heads, hidden, view.errors(SHARED, MOST_DROPPED))
+    fits = Fits(view, heads, rng, offsets, max(1, int(TOKENS_EACH * (heads.room - hidden))), groups)
     tokens = tokens_around(view, rng)
     found: list[Fitted] = []
     for j, q in enumerate(tokens):
@@ -209,8 +200,11 @@ def read_all_keys(view: LongToken, heads: Readings, offsets: int, rng: np.random
     for _ in range(REDRAWS):  # last tokens at which scores do not fit
         for j in np.flatnonzero(~usual(found)):
             tokens[j], found[j] = fits.read_near(fits.nearby(tokens[j]))
-    names = ("k", "rest", "worth")
-    return KeysRead(tokens, *(np.moveaxis(np.stack([getattr(one, name) for one in found]), 0, 2) for name in names))
+    k, rest, worth = (
+        np.moveaxis(np.stack([getattr(one, name) for one in found]), 0, 2) for name in ("k", "rest", "worth")
+    )
+    ranks = None if fits.spaces is None else tuple(space.shape[1] for space in fits.spaces)
+    return KeysRead(tokens, k, rest, worth, ranks)
 
 
 def usual(found: list[Fitted]) -> np.ndarray:
@@ -218,17 +212,3 @@ def usual(found: list[Fitted]) -> np.ndarray:
     misfit, worth = np.array([one.misfit for one in found]), np.stack([one.worth for one in found])
     least = np.min(worth / np.median(worth, axis=0), axis=(1, 2))
     return (misfit <= MISFITTING * np.median(misfit)) & (least >= LEAST_WORTH)
-
-
-def few_dimensions(found: list[Fitted], apart: float) -> list[np.ndarray] | None:
-    """The spaces `(p, r)` that the keys of each head lie in, if there are so few dimensions: singular values that are
-    above a share `apart` of the largest, and above what errors of keys make."""
-    spaces = []
-    for h, keys in enumerate(np.concatenate([one.k for one in found], axis=1)):
-        noise = float(np.median([one.misfit / one.worth[h] for one in found]))
-        _, s, right = svd(keys)
-        rank = max(1, int(np.sum(s > max(apart * s[0], KEY_NOISE * noise * (1 + np.sqrt(len(keys) / keys.shape[1]))))))
-        if len(keys) < SPARE_KEYS * rank or len(found) < rank + SPARE_LAST:
-            return None
-        spaces.append(right[:rank].T)
-    return spaces

@@ -20,15 +20,15 @@ import numpy as np
 from ...._errors import NotConverged
 from ...._linalg import svd
 from ...._oracles import LongToken
-from ..spaces import Bunches, bunches
+from ..spaces import SECOND_ORDER, SIXTH_ORDER, Bunches, bunches
 
 SHORTEST_ARC, LONGEST_ARC = 1e-4, 0.3  # radians, of differences
-SECOND_ORDER, SIXTH_ORDER = ((1, 1.0),), ((1, 1.5), (2, -0.6), (3, 0.1))  # steps of differences, and their weights
 FEW_DIGITS = 1e-9  # error of answers
-SHORT_STEP = 0.4  # of the sixth order, over its best step for functions that change by themselves over one radian
+FINE_STEP = 0.4  # of the sixth order, over its best step for functions that change by themselves over one radian
 SAME_RANK = 10.0  # errors of a slope: singular values below that, of the largest, are none
-MOST_MISSED = 0.01  # where errors are so large that this is less than they say
-MUTE_KEYS = 1.3  # keys beside mute directions, over outputs
+LARGEST_MISS = 0.01  # where errors are so large that this is less than they say
+MUTE_KEYS = 1.1  # keys beside mute directions, over outputs
+PENCIL_TURNS = 16  # of a pencil: no query each
 MOST_HIDDEN = 1  # dimensions of each head's outputs, beyond what slopes along the sphere do not reach
 
 
@@ -55,7 +55,7 @@ def differences_of(view: LongToken, fine: bool = False) -> Differences:
     have to show by `fine` differences, as those of trained weights."""
     few = view.error > FEW_DIGITS
     stencil = SIXTH_ORDER if few or fine else SECOND_ORDER
-    best = view.error ** (1 / (2 * len(stencil) + 1)) * (SHORT_STEP if fine and not few else 1.0)
+    best = view.error ** (1 / (2 * len(stencil) + 1)) * (FINE_STEP if fine and not few else 1.0)
     return Differences(float(np.clip(best, SHORTEST_ARC, LONGEST_ARC)), stencil)
 
 
@@ -85,14 +85,14 @@ def read_looks(
 
     even = read_arc_slope(by, between(q), q, tangents)
     left, s, _ = svd(even, full=True)
-    rank = int(np.sum(s > min(SAME_RANK * view.error / by.arc, MOST_MISSED) * s[0]))
+    rank = int(np.sum(s > min(SAME_RANK * view.error / by.arc, LARGEST_MISS) * s[0]))
     lost = int(np.any(view.unseen(q[None])))
     shared = rank + lost < min(even.shape[1], len(tangents))
     if shared and rank + 2 > len(tangents):
         raise NotConverged("no heads show apart")
     if shared:
         mute = left[:, rank:].T @ tangents
-        matrices = read_mute_pencil(view, by, outputs, q, mute, rng)
+        matrices = well_turned(*read_mute_pencil(view, by, outputs, q, mute, rng))
         ways = bunches(pencil_values(*matrices, rng), lost, lost, stray=0)
     else:
         matrices = read_arc_slope(by, between(t), q, tangents), even
@@ -117,6 +117,14 @@ def read_mute_pencil(
         return read_arc_slope(by, ask, q, x)
 
     return along(two[0]), along(two[1])
+
+
+def well_turned(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same pencil along two other directions of the same plane, of which the second shows all outputs best: a head
+    whose keys hardly see it would have an eigenvalue that is large, and blurred."""
+    angles = np.pi * np.arange(PENCIL_TURNS) / PENCIL_TURNS
+    turned = [(np.cos(t) * A + np.sin(t) * B, np.cos(t) * B - np.sin(t) * A) for t in angles]
+    return max(turned, key=lambda pair: float(np.linalg.svd(pair[1], compute_uv=False)[-1]))
 
 
 def pencil_values(A: np.ndarray, B: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -12,9 +12,10 @@ import numpy as np
 from ...._errors import NotConverged
 from ...._linalg import svd
 from ...._models import Turning
-from .scores import KeysRead, turn
+from .key_spaces import turn
+from .scores import KeysRead
 
-STILL = 1e-7  # radians per place: what turns by less does not turn
+STILL, STILL_ERRORS = 1e-7, 10.0  # radians per place, and errors of keys: what turns by less does not turn
 ON_CIRCLE = 1e-5  # eigenvalues of a rotation lie on the unit circle
 IN_SPACE = 1e-7  # of the largest singular value of keys: what is smaller is their error
 OTHER_POSITIONS = "the order of tokens matters, in another way than rotary positions or slopes of scores"
@@ -25,10 +26,11 @@ def turning(scores: KeysRead, h: int) -> Turning:
     """The head in coordinates of tokens on the sphere."""
     keys, q = scores.keys[h], scores.q
     _, s, right = svd(np.concatenate(keys))
-    U = right[s > IN_SPACE * s[0]].T
+    rank = int(np.sum(s > IN_SPACE * s[0])) if scores.ranks is None else scores.ranks[h]
+    U, least = right[:rank].T, max(STILL, STILL_ERRORS * float(s[rank] / s[0]) if rank < len(s) else 0.0)
     values, vectors = (np.asarray(x, complex) for x in np.linalg.eig(turn(keys, U)))
     angles, off = np.angle(values), float(np.abs(np.abs(values) - 1).max())
-    still, up = np.abs(angles) < STILL, angles >= STILL
+    still, up = np.abs(angles) < least, angles >= least
     if not off <= ON_CIRCLE or 2 * int(up.sum()) + int(still.sum()) != len(angles):
         raise NotConverged(OTHER_POSITIONS)
     order = np.argsort(-angles[up])

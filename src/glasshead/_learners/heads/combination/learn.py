@@ -57,7 +57,7 @@ def with_value_maps(
 
 
 def rank_of(B: np.ndarray, error: float) -> int:
-    """Of a value map whose outputs are all of size about 1."""
+    """The rank of a value map whose outputs are all of size about 1."""
     return int(np.sum(np.linalg.svd(B, compute_uv=False) > NO_RANK * error * np.sqrt(B.size))) if B.size else 0
 
 

@@ -17,7 +17,7 @@ from ...._linalg import factored_svd
 from ...._meters import HeadValues, IsolatedHead, SumOfHeads, ValueSpace, read_head_sum
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
-from ...._plan import heads_left, still_needed
+from ...._plan import USUAL_SEVERAL, heads_left, information_limit
 from ..saturated import NoSigns, find_circle, read_head_values, read_without_mean
 from .meters import expected_error, find_meters
 from .projection import ProjectedHead, read_projected
@@ -45,7 +45,7 @@ def head_from(left: np.ndarray, rows: np.ndarray, meter: IsolatedHead, v: np.nda
 
 WORTH_A_WORD = 100.0  # times the usual error: a head that is known that much worse is worth a word
 MEAN_WORDS = "one that takes the mean of the tokens, as copies of very long keys show"
-ATTEMPTS = 3  # two jumps may fall together on one circle; on the next they will not
+CIRCLE_ATTEMPTS = 3  # two jumps may fall together on one circle; on the next they will not
 
 
 def learn_multi_head(
@@ -68,6 +68,17 @@ def learn_multi_head(
         raise
 
 
+def still_needed(known: dict, dim: int, columns: int = 0) -> int:
+    """A lower estimate of all queries together: heads that were not counted yet may be only one, and those not looked
+    at yet have the lowest rank of those that were, or 1. So many `columns` are known of the head being read."""
+    ranks = [int(np.linalg.matrix_rank(W, tol=1e-9 * np.linalg.norm(W))) for W in known.get("W", {}).values()]
+    begun = [columns - 1] * (columns > 1)  # one of them may be the key bias
+    unseen = min(ranks or begun, default=1)
+    ranks += begun
+    ranks += [unseen] * (known.get("heads", 1) - len(ranks))
+    return dim + 2 * dim * ("mean" in known) + sum(information_limit(dim, rank) + USUAL_SEVERAL for rank in ranks)
+
+
 def learn_on_circles(
     oracle: Oracle, rng, rank: int | None, accuracy: float | None, known: dict, before
 ) -> LearnedMultiHead:
@@ -77,7 +88,7 @@ def learn_on_circles(
     box = read_head_sum(oracle, rng, before)
     known |= {"bias": box.bias, "v_sum": box.total}
     heads, failed = 0, None
-    for _ in range(ATTEMPTS):
+    for _ in range(CIRCLE_ATTEMPTS):
         try:
             circle, jumps = find_circle(box, rng)
             known["heads"] = len(jumps)

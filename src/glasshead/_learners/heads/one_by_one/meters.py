@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...._errors import NotConverged
-from ...._linalg import random_rotation
+from ...._linalg import random_rotation, rms
 from ...._meters import (
     RATIO,
     SAFETY,
@@ -119,8 +119,8 @@ def find_key_length(pilots: KeyPilots, key: float, token: float) -> float:
     single, double, width = float(s[0, 0]), float(s[-1, 0]), float(np.max((hi - lo)[[0, -1]]))
     if abs(double - 2 * single) > 3 * width + LINEAR_WITHIN * max(1.0, abs(double)):
         pilots.meter.refuse(q[0], 2 * z[0, 0], f"a logit of {double:.6g} where half the key has {single:.6g}")
-    rms = float(np.sqrt(np.mean(np.append(s[:-1], double / 2) ** 2)))
-    return key * float(np.clip(TARGET_LOGIT / max(rms, np.finfo(float).tiny), 1 / MISJUDGED, MISJUDGED))
+    typical = rms(np.append(s[:-1], double / 2))
+    return key * float(np.clip(TARGET_LOGIT / max(typical, np.finfo(float).tiny), 1 / MISJUDGED, MISJUDGED))
 
 
 def find_biased(pilots: KeyPilots, cap: float) -> bool:

@@ -72,7 +72,7 @@ LONGEST_LOGIT = 7.0  # a logit past this is read again with a shorter key
 KEY_SHRINK, KEY_SHRINKS = 5.0, 6  # how much shorter, and how often at most
 # The least share of a squared key that is taken to lie in the kernel of all values: with less, the vector that cancels
 # the key's first coordinate would be more than a hundred times as long as the key.
-LEAST_SHARE = 1e-4
+LEAST_KERNEL_SHARE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class SteeredReading:
         own, size = seen[self.h], rms_coordinate(seen[self.h])
         n, on = steering_vector(seen[:, 1:], self.h, self.depths(seen), self.rng)
         steer, swing = self.space.kernel @ n, self.read_swing(q, n, on, own)
-        towards = self.space.kernel @ own[1:] / (max(own[1:] @ own[1:], own @ own * LEAST_SHARE) or 1.0)
+        towards = self.space.kernel @ own[1:] / (max(own[1:] @ own[1:], own @ own * LEAST_KERNEL_SHARE) or 1.0)
         light = (self.space.duals[self.h] - own[0] * towards) / size
         return SteeredQuery(q, steer + light, on, swing + float(light @ self.v), size)
 

@@ -23,7 +23,7 @@ CELL_MOVES = 2, 12  # the fewest and the most; in between they cost about half o
 DIMS_PER_MOVE = 16
 GROW = 4.0  # how much further the next point of the line is
 LINE_END = 1.0
-SLOPE_STEP = 1 / 8  # of the radius expected, where the slope along the line is read
+SLOPE_RADIUS = 1 / 8  # of the radius expected, where the slope along the line is read
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def find_midpoint(saturated: Saturated, point: CellPoint, rng: np.random.Generat
     u = rng.standard_normal(len(point.z))
     u -= (u @ point.z) * point.z
     u /= np.linalg.norm(u)
-    near = SLOPE_STEP * point.radius
+    near = SLOPE_RADIUS * point.radius
     _, (right, left) = saturated(point.z + near * np.array([u, -u]))
     if abs(right + left - 2 * point.y) > 2 * (point.growth + 1) * saturated.noise:
         return CellPoint(point.z, point.y, point.growth, point.radius / GROW)

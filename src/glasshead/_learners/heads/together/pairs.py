@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from ...._linalg import rms
 from ...._types import Float
 
 STEPS, TRIALS = 60, 12  # at most, and of dampings for each
@@ -76,10 +77,6 @@ def damped_step(square: np.ndarray, slope: np.ndarray, damping: float) -> np.nda
             damping *= 100 * UP
 
 
-def rms(left: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(left**2)))
-
-
 SPREAD = 4.0  # of the lengths of z, either way
 HALF_ON = 2.5  # the largest score of a head that is neither on nor off
 
@@ -129,7 +126,7 @@ def fitted_pairs(
 
 
 def pair_jacobian(pairs: Pairs, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
-    """Of G, by all keys and then by all values."""
+    """The derivatives of G by all keys and then by all values."""
     parts = pairs.by_keys(Z), 0.5 * pairs.gates(Z)
     return np.concatenate([(part[:, :, None] * Z[:, None]).reshape(len(Z), -1) for part in parts], axis=1)
 

@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from ...._checks import check_layer_laws
 from ...._errors import AccuracyUnreachable, BudgetExceeded
-from ...._learned import LearnedVector
+from ...._learned import FRESH_CAUTION, LearnedVector
 from ...._linalg import NullSpace, random_rotation, unit
 from ...._meters import Readout, VectorMeter, reader, seen_outputs
 from ...._models import Attention, MultiHead
@@ -68,7 +68,6 @@ def layer(scores: list[HeadScores], maps: list[np.ndarray], bias: np.ndarray) ->
 
 
 FRESH_LAST, FRESH_NARROW = 2, 4  # last tokens asked in the end, in float64 and with fewer digits
-FRESH_CAUTION = 3.0  # two queries show an error only so well
 NO_SCORES = 32.0  # times the rounding expected: scores of a head that has none
 
 
@@ -89,17 +88,17 @@ def read_layer_error(meter: VectorMeter, scale: Scale, scores: list[HeadScores],
             moving_error(moved @ own.look, s, D @ own.C, meter.rounding(D, scale.last)) for own, s in each
         )
     seen, noise = meter.read_scores(last, D), meter.noise(D, scale.last)
-    return FRESH_CAUTION * max(relative_error(seen[:, h], s, float(noise[h])) for h, s in enumerate(expected))
+    return FRESH_CAUTION * max(error_share(seen[:, h], s, float(noise[h])) for h, s in enumerate(expected))
 
 
 def moving_error(moved: np.ndarray, scores: np.ndarray, values: np.ndarray, rounding: float) -> float:
     """How far off what one head moves is, over what its scores add to the mean of `values`."""
     even = values.sum(axis=0) / (len(values) + 1)
     expected = softmax(np.pad(scores, [(0, 0), (0, 1)]), axis=1)[:, :-1] @ values
-    return relative_error(moved - even, expected - even, rounding)
+    return error_share(moved - even, expected - even, rounding)
 
 
-def relative_error(seen: np.ndarray, expected: np.ndarray, noise: float) -> float:
+def error_share(seen: np.ndarray, expected: np.ndarray, noise: float) -> float:
     size, off = float(np.linalg.norm(expected)), float(np.linalg.norm(seen - expected))
     if size > 0:
         return off / size

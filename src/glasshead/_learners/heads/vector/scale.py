@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logit
 
 from ...._errors import NOT_HEADS, TargetMismatch
-from ...._linalg import unit
+from ...._linalg import rms, unit
 from ...._meters import Readout, VectorMeter
 from ...._oracles import DOUBLE, Oracle
 
@@ -110,7 +110,7 @@ def find_active_length(measure: Callable[[np.ndarray], np.ndarray], reach: float
         )
     length = float(lengths[active[0]]) / 2
     scores = 2 * np.arctanh(np.minimum(measure(np.full(SCALE_DIRECTIONS, length)), 0.98))
-    factor = ACTIVE_SCORE / max(float(np.sqrt(np.mean(scores**2))), 1e-3)
+    factor = ACTIVE_SCORE / max(rms(scores), 1e-3)
     return min(length * float(np.clip(factor, 1 / 8, 8)), reach)
 
 

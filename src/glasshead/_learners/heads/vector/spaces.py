@@ -49,7 +49,7 @@ def bunches_by_gaps(eigenvalues: np.ndarray, floor: float) -> list[Clusters]:
     votes: dict[tuple[int, ...], int] = {}
     ways: dict[tuple[int, ...], Clusters] = {}
     for width in (width for width in CLUSTER_WIDTHS if width >= floor):
-        found = without_mean_cluster(grouped(eigenvalues, float(width)), len(eigenvalues), float(width))
+        found = without_mean_cluster(clustered(eigenvalues, float(width)), len(eigenvalues), float(width))
         sizes = tuple(size for _, size in found)
         if found and sum(sizes) + len(sizes) == len(eigenvalues):
             votes[sizes] = votes.get(sizes, 0) + 1
@@ -57,7 +57,7 @@ def bunches_by_gaps(eigenvalues: np.ndarray, floor: float) -> list[Clusters]:
     return [ways[sizes] for sizes in sorted(votes, key=lambda sizes: -votes[sizes])]
 
 
-def grouped(eigenvalues: np.ndarray, width: float) -> Clusters:
+def clustered(eigenvalues: np.ndarray, width: float) -> Clusters:
     """Runs of nearly real eigenvalues in which neighbours are no further than `width` apart."""
     real = np.sort(np.real(eigenvalues)[np.abs(np.imag(eigenvalues)) <= width])
     parts = np.split(real, np.flatnonzero(np.diff(real) > width) + 1)
@@ -92,7 +92,7 @@ def tightest(values: np.ndarray, size: int, count: int) -> Clusters:
     return sorted(found) if len(found) == count else []
 
 
-INPUTS = 4  # tried before giving up: two heads of the same weight at one input have different ones at another
+INPUTS_TRIED = 4  # tried before giving up: two heads of the same weight at one input have different ones at another
 NULL_ROUNDINGS = 1e5  # roundings: a null space whose singular values are larger than that, relatively, is none
 OVERLAP_ROUNDINGS = 1e5  # roundings: heads' outputs that lie closer together cannot be told apart
 
@@ -101,7 +101,7 @@ def find_spaces(
     oracle: Oracle, readout: Readout, scale: Scale, rng: np.random.Generator
 ) -> list[NullSpace] | NeedsScalarRoute:
     """For each head a basis of its outputs: about `m + 1` queries to find it and m to make it exact."""
-    for _ in range(INPUTS):
+    for _ in range(INPUTS_TRIED):
         oracle.stage = "counting heads"
         q, z = (length * unit(rng.standard_normal(oracle.dim)) for length in (scale.last, scale.key))
         derivative = read_derivative(oracle, readout, q, z, rng)
@@ -112,9 +112,9 @@ def find_spaces(
             if found:
                 return found
     return NeedsScalarRoute(
-        f"the eigenvalues of the derivative do not come in bunches that add up to {readout.rank}, at {INPUTS} inputs: "
-        "value maps of rank 1 or 2 leave none, ranks that add up to more than their sum's mix them, and in answers of "
-        f"{-np.log10(oracle.roundoff):.0f} digits heads that overlap may drown"
+        f"the eigenvalues of the derivative do not come in bunches that add up to {readout.rank}, at {INPUTS_TRIED} "
+        "inputs: value maps of rank 1 or 2 leave none, ranks that add up to more than their sum's mix them, and in "
+        f"answers of {-np.log10(oracle.roundoff):.0f} digits heads that overlap may drown"
     )
 
 

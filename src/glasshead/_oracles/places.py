@@ -1,0 +1,136 @@
+"""Position vectors that are added to tokens in front of a block with a norm, and the box without them.
+
+The box answers `g(X + P[:n])`, and g does not care for places. To copies of one token it answers as to that token
+alone, so `f([z, z - c_1, z - c_2, ..]) = f([z])` with `c_t = p_t - p_0`. Where z is long, what g puts behind the last
+token tells hardly any places apart, while the residual connection adds the last one as it is: each c is then off by the
+difference of these answers, but for a share that falls with the length, and a few rounds make that exact. p_0 itself is
+where rays begin along which a key, behind a norm, is answered alike.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.linalg import norm
+
+from .._errors import BudgetExceeded, GlassheadError, NotConverged
+from .._linalg import norms
+from .._types import Float
+from .base import Oracle, Wrapper
+from .long_token import LongToken, find_long_token
+from .plain_places import find_plain_positions
+from .sphere import Sphere, find_sphere, key_length
+
+PLACES = 64  # as many as the judge asks about
+CORRECTIONS = 6  # of corrections, each of which leaves a share of less than a hundredth
+ROUNDED = 16.0  # roundings of the longest token: less is no correction
+COPIES, COPIES_OFF = (2, 5, PLACES), 1e-6  # of an ordinary token, and how far off answers to them may be
+TOKENS_ROUNDED = 64.0  # times, of the largest vector, of one head alone
+STILL_OFF = 1e-8  # of the largest vector: what is farther off in the end is no such table
+RAY_LENGTHS = 2.0 ** np.arange(4, 8)  # of keys, over ordinary ones: their eps shows in the square of 1 / length only
+MOST_RAYS, RAY_ANGLE, RAY_STEP = 16, 0.5, 1e-6  # keys, their angle from the last token, and steps of differences
+KNOWN_ORIGIN = 1e-6  # of the best determined direction of p_0: less than that shows in no answer
+
+
+class Unplaced(Wrapper):
+    """The box on tokens from which position vectors `(N, d)` have been taken away, as many as there are tokens: heads
+    behind a norm, or `one_head` alone."""
+
+    def __init__(self, inner: Oracle, positions: Float[np.ndarray, "N d"], one_head: bool = False):
+        super().__init__(inner)
+        self.positions, self.one_head = positions, one_head
+        if inner.max_norm is not None:
+            self.max_norm = inner.max_norm - float(norms(positions).max())
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        if X.shape[1] > len(self.positions):
+            raise NotConverged(f"it takes {X.shape[1]} tokens to go on, and {len(self.positions)} places are known")
+        return self.inner(X - self.positions[: X.shape[1]])
+
+
+def find_places(oracle: Oracle, rng: np.random.Generator, places: int | None = None) -> Unplaced | None:
+    """The box without the vectors of so many places, `PLACES` unless told, or None where it is not such vectors that
+    make the order matter, or where answers behind a norm hold fewer numbers than a token, which do not show them. In
+    front of one head alone they take more queries than the head: they have to be asked for."""
+    try:
+        few = np.size(oracle(np.zeros((1, 1, oracle.dim)))[0]) < oracle.dim
+        sphere = None if few else find_sphere(oracle, rng, {key_length(oracle): STILL_OFF})
+        if sphere is not None:
+            table = read_differences(find_long_token(oracle, sphere, rng), places or PLACES, rng)
+            unplaced = None if table is None else Unplaced(oracle, table)
+        else:
+            table = None if places is None else find_plain_positions(oracle, places, rng)
+            unplaced = None if table is None else Unplaced(oracle, table, one_head=True)
+        if unplaced is None or not check_copies(unplaced, rng):
+            return None
+        if sphere is not None:
+            unplaced.positions = unplaced.positions + read_origin(oracle, sphere, rng)
+        return unplaced
+    except BudgetExceeded:
+        raise
+    except GlassheadError:
+        return None
+
+
+def check_copies(unplaced: Unplaced, rng: np.random.Generator) -> bool:
+    """Whether copies of an ordinary token are answered like that token, at several lengths. One head is promised to
+    answer so well, and no better than tokens are rounded beside vectors, which short tokens are lost in."""
+    z = rng.standard_normal(unplaced.dim) * min(1.0, unplaced.reach / (4 * np.sqrt(unplaced.dim)))
+    one, *more = (np.atleast_1d(unplaced(np.tile(z, (1, n, 1)))[0]) for n in (1, *COPIES))
+    off, size = max(float(norm(y - one)) for y in more), float(norm(one))
+    if unplaced.one_head:
+        beside = max(1.0, float(norms(unplaced.positions).max()))
+        unplaced.tolerance = 2 * off + TOKENS_ROUNDED * unplaced.roundoff * beside * size
+    return off <= COPIES_OFF * size
+
+
+def read_differences(view: LongToken, places: int, rng: np.random.Generator) -> Float[np.ndarray, "N d"] | None:
+    """`p_t - p_0` of each place, from copies of long tokens: one, or two where each hides a direction."""
+    d, length = view.oracle.dim, float(view.lengths[-1])
+    table, stream = np.zeros((places, d)), np.eye(d) if view.stream is None else view.stream
+    q = view.sphere.random((1 + view.normed,), rng)
+    z = length * q @ view.sphere.basis
+    alone, lost = view.answers(z[:, None]), view.unseen(q)
+    shown = np.eye(stream.shape[1]) - lost.T @ lost / len(q)
+    off, rounding = np.inf, ROUNDED * view.oracle.roundoff * float(norms(z).max())
+    for _ in range(CORRECTIONS):
+        off = 0.0
+        for n in range(2, places + 1):
+            moved = (view.answers(z[:, None] - table[:n]) - alone) * (length if view.normed else 1.0)
+            moved = view.seen(moved if view.back is None else moved @ view.back, q)
+            change = stream @ np.linalg.solve(shown, moved.mean(axis=0))
+            table[n - 1] += change
+            off = max(off, float(np.linalg.norm(change)))
+        if off <= rounding:
+            break
+    least = STILL_OFF * float(norms(table).max())
+    return table if off <= least and rounding <= least / STILL_OFF**0.5 else None  # and not 0 but for rounding
+
+
+def read_origin(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> Float[np.ndarray, " d"]:
+    """p_0: the answer to a key `s u - p_0` has no part that falls with 1 / s."""
+    d, length = oracle.dim, RAY_LENGTHS[-1]
+
+    def ask(keys: np.ndarray, last: np.ndarray) -> np.ndarray:
+        flat, lasts = keys.reshape(-1, d), np.broadcast_to(last, keys.shape).reshape(-1, d)
+        return np.asarray(oracle(np.stack([flat, lasts], axis=1))).reshape(*keys.shape[:-1], -1)
+
+    rays, lasts, slopes = np.zeros((0, d)), np.zeros((0, d)), np.zeros((0, d))
+    while len(rays) < MOST_RAYS and np.linalg.matrix_rank(slopes, KNOWN_ORIGIN * norm(slopes)) < sphere.size:
+        q = sphere.random((), rng)
+        u, last = sphere.around(q, 1, RAY_ANGLE, rng) @ sphere.basis, q @ sphere.basis
+        here, *there = ask(length * (u + RAY_STEP * np.eye(d + 1, d, -1)), last)
+        slopes = np.concatenate([slopes, ((there - here) / RAY_STEP).T])
+        rays, lasts = np.concatenate([rays, u]), np.concatenate([lasts, last[None]])
+    origin, fall = np.zeros(d), slope_weights(1 / RAY_LENGTHS)
+    for _ in range(CORRECTIONS):
+        falls = np.einsum("l,rlk->rk", fall, ask(RAY_LENGTHS[:, None] * rays[:, None] - origin, lasts[:, None]))
+        change = np.linalg.lstsq(slopes, falls.reshape(-1), rcond=KNOWN_ORIGIN)[0]
+        origin = origin + change
+        if norm(change) <= STILL_OFF * STILL_OFF**0.5 * norm(origin):
+            break
+    return origin @ sphere.basis.T @ sphere.basis  # what the norm forgets is left at 0
+
+
+def slope_weights(x: np.ndarray) -> np.ndarray:
+    """Of values at x, in the slope at 0 of the polynomial through them."""
+    return np.linalg.inv(np.vander(x, increasing=True))[1]

@@ -1,0 +1,63 @@
+"""Position vectors in front of one head alone, where they are asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import glasshead as gh
+
+D = 6
+HEADS = {
+    "one number": gh.Attention.random(D, seed=1),
+    "low rank": gh.Attention.random(D, rank=2, seed=1),
+}
+TABLE = 0.3 * np.random.default_rng(5).standard_normal((70, D))
+
+
+def placed(head):
+    return lambda X: head(X + TABLE[: X.shape[1]])
+
+
+@pytest.mark.parametrize("kind", ["one number", "low rank"])
+def test_vectors_in_front_of_a_head_are_found_where_asked_for(kind):
+    box = placed(HEADS[kind])
+    found = gh.recover(gh.ValueOracle(box, D), places=66)
+    assert (found.family, found.bound) == ("attention", None)
+    assert found.model.positions.shape == (66, D)
+    assert not found.model.positions[0].any()
+    if kind == "one number":
+        assert np.abs(found.model.positions - (TABLE - TABLE[0])[:66]).max() < 1e-9
+        assert np.abs(found.model.model.W - HEADS[kind].W).max() < 1e-9
+    X = np.random.default_rng(0).standard_normal((3, 66, D))
+    for n in (1, 2, 7, 66):
+        np.testing.assert_allclose(found.model(X[:, :n]), box(X[:, :n]), atol=1e-9)
+
+
+OTHERS = {
+    "two heads": lambda X: HEADS["one number"](X + TABLE[: X.shape[1]]) + HEADS["low rank"](X + TABLE[: X.shape[1]]),
+    "times": lambda X: HEADS["one number"](X * (1 + TABLE[: X.shape[1]])),
+    "from the end": lambda X: HEADS["one number"](X + TABLE[: X.shape[1]][::-1]),
+    "of keys": lambda X: HEADS["one number"](np.concatenate([placed(lambda Y: Y)(X[:, :-1]), X[:, -1:]], axis=1)),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_positions_are_refused_with_two_sequences_that_show_them(kind):
+    with pytest.raises(gh.TargetMismatch, match="positions") as refused:
+        gh.recover(gh.ValueOracle(OTHERS[kind], D), places=64)
+    one, other = refused.value.known["orders"]
+    assert np.abs(OTHERS[kind](one[None]) - OTHERS[kind](other[None])).max() > 1e-3
+
+
+def test_unless_they_are_asked_for_the_refusal_is_early_and_names_positions():
+    oracle = gh.ValueOracle(placed(HEADS["one number"]), D)
+    with pytest.raises(gh.TargetMismatch, match="positions") as refused:
+        gh.recover(oracle)
+    assert oracle.queries < 100
+    assert len(refused.value.known["orders"]) == 2
+
+
+def test_as_many_places_as_the_judge_asks_about():
+    with pytest.raises(ValueError, match=">= 64"):
+        gh.recover(gh.ValueOracle(placed(HEADS["one number"]), D), places=8)
