@@ -132,8 +132,8 @@ def test_a_recovered_llama_is_put_back():
     X = tokens(model)
     with pytest.raises(ValueError, match="rtol"):
         model.to_transformers("llama")
-    assert model.to_transformers("llama", rtol=1e-6).key_value_heads == 2
-    answers = in_llama(model, model.front(X), rtol=1e-6)
+    assert model.to_transformers("llama", rtol=1e-5).key_value_heads == 2
+    answers = in_llama(model, model.front(X), rtol=1e-5)
     np.testing.assert_allclose(answers, model.attended(model.front(X)), atol=1e-6)
     np.testing.assert_allclose(answers, box.attended(X), atol=1e-6)
 

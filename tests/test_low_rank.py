@@ -115,6 +115,24 @@ def test_less_accuracy_costs_fewer_queries():
     assert queries[0] < 0.6 * queries[-1]
 
 
+def known(target, accuracy, seed):
+    """What is found to that accuracy, also where it is so coarse that the judge refuses to call it a recovery."""
+    try:
+        return gh.recover(target, accuracy=accuracy, seed=seed)
+    except gh.AccuracyUnreachable as refusal:
+        return refusal.best
+
+
+def test_an_accuracy_that_leaves_answers_open_is_the_reason():
+    rng = np.random.default_rng(92)
+    W = spectrum(20, 10.0 ** rng.uniform(-8, -1), 92).W
+    target, accuracy = gh.Attention(W, rng.standard_normal(20)), 10.0 ** rng.uniform(-4, 0)
+    with pytest.raises(gh.AccuracyUnreachable, match="is met and leaves that open; ask for a smaller one") as no:
+        gh.recover(target, accuracy=accuracy, seed=92)
+    assert no.value.best.bound <= accuracy
+    assert gh.recover(target, accuracy=accuracy / 10, seed=92).bound <= accuracy / 10
+
+
 @pytest.mark.parametrize(
     "kind", ["something faint outside", pytest.param("falling singular values", marks=pytest.mark.slow)]
 )
@@ -129,7 +147,9 @@ def test_the_stated_confidence_is_true(kind):
             strong = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 20))
             W = strong + 10.0 ** rng.uniform(-8, -2) * np.outer(*rng.standard_normal((2, 20)))
         target = gh.Attention(W, rng.standard_normal(20))
-        found = gh.recover(target, accuracy=10.0 ** rng.uniform(-4, 0), seed=seed)
+        accuracy = 10.0 ** rng.uniform(-4, 0)
+        found = known(target, accuracy, seed)
+        assert found.bound <= accuracy
         misses += np.linalg.norm(found.model.W - target.W) > found.bound
     assert misses <= 1
 

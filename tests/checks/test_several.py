@@ -49,7 +49,7 @@ def test_what_heads_without_preference_would_answer():
 def test_rounding_and_promise_of_answers():
     oracle = Promising(D, tolerance=0.1, rtol=0.01, roundoff=1e-6)
     found = several.answer_errors(oracle, learned(layer(bias=-3.0)), np.array([2.0]))
-    assert found[0] == pytest.approx(100 * 1e-6 * 5.0 + 100 * (0.1 + 0.01 * 2.0))
+    assert found[0] == pytest.approx(100 * 1e-6 * 5.0 + 400 * (0.1 + 0.01 * 2.0))
 
 
 def test_the_largest_answer_of_each_turn():

@@ -18,6 +18,8 @@ from glasshead._schemes.low_rank import (
     solved_or_nearest,
 )
 
+ROUNDED = 4 * np.finfo(float).eps  # of W: what scores of a known W are off by anyway, on any processor
+
 
 class Known(Meter):
     """Scores of a W that is known, each off by `noise` with a sign that `spoil` chooses."""
@@ -28,7 +30,7 @@ class Known(Meter):
         self.W, self.noise, self.spoil, self.asked = W, noise, spoil or (lambda t: np.sign(np.sin(1e6 * t))), []
         self.keys = frame or orthonormal_frame(d, rng)
         self.queries = orthonormal_frame(d, rng)
-        self.shared, self.rounds, self.budget, self.tunings = drift, rounding, budget, []
+        self.shared, self.rounds, self.budget, self.tunings = drift, max(rounding, ROUNDED), budget, []
 
     @property
     def axis(self):

@@ -46,6 +46,7 @@ MOST_OFF, MOST_OFF_PROVED = 0.1, 0.5
 UNBOUNDED_FAR = 0.05  # of the same, promised or not, where nothing but the answers says how well W is known
 PROVED = 0.999  # confidence: bounds that follow from a promise, and from a rank that was discovered
 FEWEST_DECIDED = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
+TOO_FEW_DIGITS = "the answers have too few digits for this box"
 NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
 
 
@@ -126,7 +127,7 @@ def refuse_unbounded(oracle: Oracle, learned: Learned, held: HeldOut) -> None:
 
 
 def refuse_few_digits(say: str, learned: Learned, check: HeldOut) -> NoReturn:
-    raise AccuracyUnreachable(f"{say}: the answers have too few digits for this box", replace(learned, check=check))
+    raise AccuracyUnreachable(f"{say}: {TOO_FEW_DIGITS}", replace(learned, check=check))
 
 
 def refuse_undecided(learned: Learned, check: HeldOut, allowed: np.ndarray) -> None:

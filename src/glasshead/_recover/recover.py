@@ -46,7 +46,7 @@ from .arguments import (
     family_without_look,
     settings,
 )
-from .refusal import add_notes, half_the_digits, inaccurate, why_not
+from .refusal import add_notes, as_accurate, half_the_digits, inaccurate, too_coarse, why_not
 from .surroundings import find_unplaced, recover_inside, with_places, without_places
 
 LARGEST_BOUND = float(np.finfo(float).max)  # on an error of W: a larger one is none
@@ -210,6 +210,8 @@ def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | N
         raise
     except (AccuracyUnreachable, NotConverged, TargetMismatch) as error:
         error.best = hand_back(error.best, error.best.check) if isinstance(error.best, Learned) else None
+        if isinstance(error, AccuracyUnreachable) and as_accurate(error.best, wanted.accuracy):
+            raise too_coarse(error, wanted.accuracy) from error
         raise
     found = hand_back(learned, check)
     if check.evidence is not None:

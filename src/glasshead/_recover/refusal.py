@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._checks import TOO_FEW_DIGITS
 from .._errors import AccuracyUnreachable, GlassheadError
 from .._families import NEEDED, PROMISES, Family
 from .._oracles import Oracle
@@ -49,6 +50,18 @@ def inaccurate(oracle: Oracle, accuracy: float | None, found: Recovery, needed: 
         return AccuracyUnreachable(f"this box's answers do not bound W at all; {advice}", found)
     said = "prove" if found.confidence == 1 else "show"
     return AccuracyUnreachable(f"{asked}, this box's answers only {said} {found.bound:.3g}; {advice}", found)
+
+
+def as_accurate(best: Recovery | None, accuracy: float | None) -> bool:
+    """Whether something is known, and known as well as was asked for."""
+    return accuracy is not None and best is not None and best.bound is not None and best.bound <= accuracy
+
+
+def too_coarse(error: AccuracyUnreachable, accuracy: float | None) -> AccuracyUnreachable:
+    """The refusal of what the judge finds too far off although it is as accurate as was asked for: then `accuracy` is
+    the reason, not the digits of answers."""
+    instead = f"accuracy={accuracy or 0.0:.2g} is met and leaves that open; ask for a smaller one"
+    return AccuracyUnreachable(str(error).replace(TOO_FEW_DIGITS, instead), error.best)
 
 
 def better(oracle: Oracle, accuracy: float | None, bound: float | None) -> str:
