@@ -26,7 +26,7 @@ send, of the size at which the scores found neither vanish nor saturate, and lar
 2. Answers that are off by more than 5% of their range, or by more than a tenth of what attention does to them, say too
    little about W whatever the reason: `AccuracyUnreachable`, with what was found as `.best`. So does a single one that
    is off by a tenth of the largest beyond what was promised, although bounds may excuse it; by half of it, although
-   they were proved.
+   they were proved; by a fiftieth of it, promised or not, where there are none.
 3. A result knows something: `bound` is smaller than W, or, for W = 0, would notice a W that moves scores of ordinary
    tokens by one; without bounds, scores of any head off by a tenth would show in some answer. Otherwise
    `AccuracyUnreachable`.
@@ -39,10 +39,12 @@ send, of the size at which the scores found neither vanish nor saturate, and lar
    answers to users' tokens and to larger ones must agree with that, but for a few that are close to a tie.
 6. One head obeys a law that errors of W play no part in: eight copies of a key have eight times its odds. A second head
    shows there in the last digits, however faint it is. Coarse arithmetic obeys it too, so where answers are further off
-   than bounds allow it is asked four times as often, before bounds are widened. Where answers have few digits and
-   nobody promised anything, their error is measured by a law of all heads: every token three times changes nothing.
-   Half of the tokens are hardly answered, so that errors which are a share of answers hardly count. Behind an unknown
-   network the score that makes two copies answered like a shorter sequence must do so for eight.
+   than bounds allow, or than promised, it is asked four times as often, before bounds are widened, and eight times of a
+   box that has 16 bits: a second head that shows about eight roundings may still pass for rounding there. Where
+   answers have few digits and nobody promised anything, their error is measured by a law of all heads: every token
+   three times changes nothing. Half of the tokens are hardly answered, so that errors which are a share of answers
+   hardly count. Behind an unknown network the score that makes two copies answered like a shorter sequence must do so
+   for eight.
 7. Yes and no are asked next to where they change, as close as errors within the bounds allow; behind a network, which
    hides where that is, four times as often. For one head keys are moved to where the answer changes, sixteen times as
    closely: two that balance a last token each must balance two copies of it together, and the same questions must be

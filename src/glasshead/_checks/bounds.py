@@ -16,7 +16,7 @@ from .._linalg import rms
 from .._oracles import SINGLE, Oracle
 from .front_odds import check_odds_behind
 from .held_out import Compared
-from .odds import MORE_PROBES, ODDS_PROBES, PROMISED_PROBES, check_odds
+from .odds import MORE_PROBES, NARROW_PROBES, ODDS_PROBES, check_odds
 from .ordinary import (
     LARGER,
     NEIGHBOURS,
@@ -120,8 +120,8 @@ def check_law_of_odds(
         return None
     by_format = oracle.box.narrow and oracle.box.exact  # what a format promises is not known to be true
     measured = doubtful and (oracle.exact or by_format)
-    fewest = PROMISED_PROBES if doubtful else ODDS_PROBES
-    probes = MORE_PROBES if measured or in_doubt(oracle, learned, groups) else fewest
+    probes = MORE_PROBES if doubtful or in_doubt(oracle, learned, groups) else ODDS_PROBES
+    probes = NARROW_PROBES if measured and oracle.box.narrow else probes
     return check_odds(oracle, learned, rng, probes, measured=measured)
 
 

@@ -43,7 +43,7 @@ OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that all
 SEEN_CHANGE = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
 # Of the largest answer, beyond what was promised; the latter though a proved bound excuses it.
 MOST_OFF, MOST_OFF_PROVED = 0.1, 0.5
-UNBOUNDED_FAR = 0.05  # of the same, promised or not, where nothing but the answers says how well W is known
+UNBOUNDED_FAR = 0.02  # of the same, promised or not, where nothing but the answers says how well W is known
 PROVED = 0.999  # confidence: bounds that follow from a promise, and from a rank that was discovered
 FEWEST_DECIDED = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
 TOO_FEW_DIGITS = "the answers have too few digits for this box"

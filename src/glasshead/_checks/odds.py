@@ -31,8 +31,10 @@ from .ordinary import (
 ODDS_COPIES = 8
 ODDS_PROBES = 2  # pairs of a key and a last token: at one of them two heads may happen to agree
 ODDS_QUERIES = 4 * ODDS_PROBES
-PROMISED_PROBES = 3  # where answers are further off than was promised, which bounds excuse
-MORE_PROBES = 8  # where answers are further off than bounds allow: a second head is off by as much as bad arithmetic
+# Where answers are further off than promised, which bounds excuse, or than bounds allow: a second head is off by as
+# much as bad arithmetic. Of 12 boxes with a faint one that two or three probes missed, 8 show two thirds where answers
+# have 18 bits; where all of a box has 8 or 11, it takes 16 to show half.
+MORE_PROBES, NARROW_PROBES = 8, 16
 PAIRS_DRAWN = 24  # for each probe, from which it is chosen, each also with one or both of its tokens hardly answered
 SECOND_HEADS = 32  # imagined, to choose the probes by that show them,
 LESS_OR_MORE = 2.0  # to the power of minus or plus two: how steep their scores are, of those of the head found

@@ -172,8 +172,8 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
         else:
             if before is not None and guess is LAST_RESORT and not half_the_digits(oracle, found):
                 raise before
-            if first is not None and law_of(first) == COPIED_KEY and found.heads == 1 and found.family == "multi-head":
-                raise first  # no sum of one head has what one head has not
+            if first is not None and law_of(first) == COPIED_KEY and found.heads == 1:
+                raise first  # what one head answered in all but its odds is no other head, in a sum or before a network
             return found, warning
 
 
