@@ -103,6 +103,13 @@ class SoftCapped(Box):
         return super().weights(5 * np.tanh(scores / 5))
 
 
+class HardlyCapped(Box):
+    """At 1,000: scores of ordinary tokens are off by a millionth."""
+
+    def weights(self, scores):
+        return super().weights(1000 * np.tanh(scores / 1000))
+
+
 class Sink(Box):
     def weights(self, scores):
         return np.exp(scores) / (np.exp(scores).sum(axis=1, keepdims=True) + 1)
@@ -149,7 +156,7 @@ class TwoLayers(Box):
         return self.behind(Y[:, -1] + self.heads(Y) + self.c)
 
 
-NEIGHBOURS = (Sigmoid, SoftCapped, Sink, Positions, Window, Masked, Pooled, Dropout, TwoLayers)
+NEIGHBOURS = (Sigmoid, SoftCapped, HardlyCapped, Sink, Positions, Window, Masked, Pooled, Dropout, TwoLayers)
 
 
 def torch_layer(dim, heads, width, seed, activation="relu", dtype="float64"):

@@ -5,7 +5,8 @@ import pytest
 
 import glasshead as gh
 from glasshead._learned import UNLUCKY
-from glasshead._learners.block.fresh import norm_bounds, norm_bounds_on_sphere
+from glasshead._learners.block.decoder.fresh import FRESH_ANGLE, norm_bounds_on_sphere
+from glasshead._learners.block.fresh import norm_bounds
 from glasshead._learners.block.geometry import read_reference, read_total, seen_rank
 from glasshead._learners.block.spaces import bunches
 from glasshead._linalg import random_rotation
@@ -83,6 +84,8 @@ ERRORS = {
     "of rank two": lambda rng: rng.standard_normal((12, 2)) @ rng.standard_normal((2, 12)),
     "of any rank": lambda rng: rng.standard_normal((12, 12)),
     "in one entry": lambda rng: np.eye(12)[[0]].T @ np.eye(12)[[3]],
+    "along the identity": lambda rng: np.eye(12),
+    "nearly along it": lambda rng: np.eye(12) + 0.1 * rng.standard_normal((12, 12)),
 }
 
 
@@ -104,13 +107,14 @@ def test_errors_on_a_sphere_are_within_their_bounds(kind):
     rng, ratios = np.random.default_rng(5), []
     for _ in range(500):
         E, c, radius = ERRORS[kind](rng), rng.standard_normal(12), np.sqrt(12)
-        last, angle, off = radius * random_rotation(12, rng)[:6], np.pi / 4, []
+        c *= 0.0 if "along" in kind else 1.0
+        last, angle, off = radius * random_rotation(12, rng)[:6], FRESH_ANGLE, []
         for q in last:
             tangents = random_rotation(11, rng)[:8] @ np.linalg.svd(q[None])[2][1:]
             D = (np.cos(angle) - 1) * q + np.sin(angle) * radius * tangents
             off.append(D @ (E @ q + c))
         off = np.array(off)[:, None]
-        found = norm_bounds_on_sphere(off, rng.uniform(0.3, 1.0, off.shape), np.sin(angle) * radius, radius, 12)[0]
+        found = norm_bounds_on_sphere(off, rng.uniform(0.3, 1.0, off.shape), radius, 12)[0]
         ratios.append(found / np.linalg.norm(E))
     assert np.mean(np.array(ratios) < 1) <= UNLUCKY
     assert np.median(ratios) < 60

@@ -146,6 +146,20 @@ class SoftCapped(Decoder):
         return softmax(3 * np.tanh(scores / 3), axis=1)
 
 
+class HardlyCapped(Decoder):
+    """At 50, as in a published model: scores of ordinary tokens are off by a thousandth."""
+
+    def weighed(self, scores):
+        return softmax(50 * np.tanh(scores / 50), axis=1)
+
+
+class SelfBonus(Decoder):
+    """The last token has a little more for itself than positions say."""
+
+    def weighed(self, scores):
+        return softmax(scores + 1e-3 * (np.arange(scores.shape[1]) == scores.shape[1] - 1), axis=1)
+
+
 class Sink(Decoder):
     def weighed(self, scores):
         return np.exp(scores) / (1 + np.exp(scores).sum(axis=1, keepdims=True))
@@ -249,8 +263,8 @@ class PlacesFromTheEnd(Places):
 
 
 OTHER_PLACES = (PlacesBehind, PlacesTimes, PlacesOfKeys, PlacesFromTheEnd)
-NEIGHBOURS = (Window, SoftCapped, Sink, Sigmoid, QKNorm, TwoLayers, Experts, KeyExperts, FirstPlace, Sandwich)
-NEIGHBOURS = (*NEIGHBOURS, *OTHER_PLACES)
+NEIGHBOURS = (Window, SoftCapped, HardlyCapped, SelfBonus, Sink, Sigmoid, QKNorm, TwoLayers, Experts, KeyExperts)
+NEIGHBOURS = (*NEIGHBOURS, FirstPlace, Sandwich, *OTHER_PLACES)
 
 
 class TorchBlock:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
@@ -180,3 +183,22 @@ def test_nothing_is_assumed_of_the_residual_map_unless_told():
     )
     assert (assumed.residual_map, unknown.residual_map) == ("assumed identity", "unknown")
     assert gh.distance(assumed, unknown) == 0.0
+
+
+@pytest.mark.parametrize("promise", [{"tolerance": 2e-7}, {"tolerance": 1e-7, "rtol": 1e-8}])
+def test_bounds_allow_for_all_that_is_promised(promise):
+    """A box that is a little different, but answers within the promise: nothing shows that it is not the truth. There
+    is no bound where that leaves all of W open."""
+    bounds = []
+    for seed, norm in product((2, 3, 4), ("rms", "layer")):
+        truth = Decoder(16, 2, seed, norm=norm)
+        box = deepcopy(truth)
+        box.weights["Q"] = box.weights["Q"] * (1 + 2e-8)
+        found = gh.recover(gh.ValueOracle(box, 16, **promise), family="block")
+        for mine, true in matched(found.model, truth)[0]:
+            W = truth.scoring(true)[0]
+            assert np.linalg.norm(found.model.heads[mine].W - W) > 1e-8
+            bounds.append(found.bound)
+            assert found.bound is None or np.linalg.norm(found.model.heads[mine].W - W) <= found.bound
+            assert found.bound is None or found.bound <= np.linalg.norm(found.model.heads[mine].W)
+    assert any(bounds) == ("rtol" not in promise)

@@ -43,7 +43,8 @@ OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that all
 SEEN_CHANGE = 2.0  # times the error of an answer: what W off by a tenth must change somewhere
 # Of the largest answer, beyond what was promised; the latter though a proved bound excuses it.
 MOST_OFF, MOST_OFF_PROVED = 0.1, 0.5
-UNBOUNDED_FAR = 0.02  # of the same, promised or not, where nothing but the answers says how well W is known
+# Of the same, promised or not, where nothing but the answers says how well W is known; where fresh tokens do.
+UNBOUNDED_FAR, READ_AGAIN_FAR = 0.02, 0.05
 PROVED = 0.999  # confidence: bounds that follow from a promise, and from a rank that was discovered
 FEWEST_DECIDED = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
 TOO_FEW_DIGITS = "the answers have too few digits for this box"
@@ -178,7 +179,8 @@ def refuse_far(learned: Learned, check: HeldOut, groups: list[Answered]) -> None
     large as any of them. Bounds may excuse it, by a near tie say, and the box may be another one all the same; bounds
     that were proved say what they leave open, up to half of the largest answer, from where on the residual says that
     next to nothing is known. Of an average of passes those of one size have to do."""
-    if learned.bound is None and (share := check.residual or 0.0) > UNBOUNDED_FAR:
+    most = READ_AGAIN_FAR if learned.read_again else UNBOUNDED_FAR
+    if learned.bound is None and (share := check.residual or 0.0) > most:
         refuse_few_digits(
             f"an answer is off by {share:.0%} of the largest, and no bound says how well W is known", learned, check
         )

@@ -25,6 +25,7 @@ class LearnedBlock(Attending):
     directions answers do not see at a token."""
 
     checked_by = "_checks:check_held_out_block"
+    read_again = True
 
     model: Block
     rank: tuple[int, ...]

@@ -102,6 +102,7 @@ class LearnedVector(LearnedHeads):
     queries, read head by head, differ by. `leaves` says whose key bias leaves the column space of its W."""
 
     checked_by = "_checks:check_held_out_vector"
+    read_again = True
 
     value_rank: tuple[int, ...]
     leaves: tuple[bool, ...]

@@ -79,6 +79,7 @@ class Learned:
 
     checked_by: ClassVar[str] = ""  # the check of such a result, as `_families` names functions
     measurable: ClassVar[bool] = False  # whether its bounds can be measured on ordinary sequences
+    read_again: ClassVar[bool] = False  # whether fresh tokens, read head by head, say how far off every W is
 
     @property
     def averaged(self) -> bool:

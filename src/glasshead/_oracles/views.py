@@ -205,6 +205,10 @@ class Rounded(Wrapper):
         super().__init__(inner)
         self.share, self.tolerance, self.rtol = share, 0.0, 0.0
 
+    def promised(self, size: float) -> float:
+        """How far off an answer of that size may be."""
+        return self.inner.tolerance + self.inner.rtol * size
+
     @property
     def roundoff(self) -> float:
         return max(self.inner.roundoff, self.share)

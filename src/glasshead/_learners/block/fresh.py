@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import beta
 
+from ..._errors import NotConverged
 from ..._learned import FRESH_CAUTION, UNLUCKY
 from ..._linalg import norms
 from ..._oracles import Oracle
@@ -33,35 +34,24 @@ class FreshError:
     bound: float | None
 
 
+def refuse_scores(error: float, most: float, explained: float) -> None:
+    """Refuses errors of scores that are too large, or larger than the digits of answers explain: then heads are of
+    another kind, however well their predictions fit."""
+    if not error <= most:
+        raise NotConverged(f"fresh tokens, read head by head, show errors of {error:.0%} of the scores")
+    if error > explained:
+        raise NotConverged(
+            f"fresh tokens, read head by head, show errors of {error:.0e} of the scores, where answers have digits for "
+            f"{explained:.0e}: they are no products of two tokens; are they capped, or is there more to them?"
+        )
+
+
 def certain_share(rows: ArrayLike, dim: int, missed: float) -> Float[np.ndarray, "..."]:
     """What so many rows of a random rotation hold of a direction's square at least, but for that probability."""
     rows = np.asarray(rows)
     some = np.clip(rows, 1, dim - 1)
     share = beta.ppf(missed, some / 2, (dim - some) / 2)
     return np.where(rows < dim, np.where(rows > 0, share, 0.0), 1.0)
-
-
-def norm_bounds_on_sphere(
-    off: Float[np.ndarray, "j H n"], worth: Float[np.ndarray, "j H n"], apart: float, radius: float, dim: int
-) -> np.ndarray:
-    """The same for tokens on a sphere, where W and a key bias are off together: for the first j of a random rotation of
-    last tokens, of that radius, and n tokens in random directions from each, `apart` away. Less their mean, which hides
-    nothing but what all tokens share, n rows are n - 1, and so are last tokens. Tokens count that are `worth` it, which
-    is the inverse of the error they are read with: as many of the best as may make the smallest bound."""
-    j, H, n = off.shape
-    missed = UNLUCKY / (2 * H)
-    best = np.argsort(-worth, axis=2)
-    off, worth = np.take_along_axis(off, best, axis=2), np.take_along_axis(worth, best, axis=2)
-    shares = certain_share(np.arange(n), dim - 1, missed / j)
-    with np.errstate(divide="ignore"):
-        noise = np.cumsum(worth**-2.0, axis=2)
-    counted = 1 + np.argmax(shares / noise, axis=2)[..., None]
-    seen = np.arange(n) < counted
-    mean = np.sum(off, axis=2, where=seen, keepdims=True) / counted
-    square = np.sum((off - mean) ** 2, axis=2, where=seen)
-    share = shares[counted[..., 0] - 1]
-    whole = np.sum(np.divide(square, share, out=np.full_like(square, np.inf), where=share > 0), axis=0)
-    return np.sqrt(whole / certain_share(j - 1, dim, missed)) / (apart * radius)
 
 
 def norm_bounds(off: Float[np.ndarray, "j H t"], D: Float[np.ndarray, "t d"], moves: np.ndarray) -> np.ndarray:
