@@ -1,7 +1,7 @@
 """How far off every head of a decoder is, from fresh tokens on the sphere read head by head: an estimate, and a bound.
 
-Where W is off by E, and a key bias with it, log-odds of a token n against the last one q are off by `(n - q) E q`. Tokens
-lie around q at one angle, so that most of E shows in how these differ from token to token, as off the sphere
+Where W is off by E, and a key bias with it, log-odds of a token n against the last one q are off by `(n - q) E q`.
+Tokens lie around q at one angle, so that most of E shows in how these differ from token to token, as off the sphere
 (`block/fresh.py`). What all tokens share shows in their mean: for a multiple of the identity that is all there is.
 """
 
