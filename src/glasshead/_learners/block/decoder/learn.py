@@ -32,8 +32,8 @@ MOST_OFFSETS = 4  # more say little more: keys of all heads are asked for at eac
 REFUSED_LIMIT = 1e-3  # of what keys move answers by
 MOST_ERROR = 0.05  # of scores
 # Times the error of an answer's limit. Of 14 decoders they were 400 to 2e4 of these, 2e6 where scores are capped at
-# 1,000; with positions, which are told from differences of keys, up to 1.5e6 behind gains as uneven as trained ones, and 1e9
-# where scores are capped at 50.
+# 1,000; with positions, which are told from differences of keys, up to 1.5e6 behind gains as uneven as trained ones,
+# and 1e9 where scores are capped at 50.
 LIMIT_ERRORS, LIMIT_ERRORS_PLACED = 5e5, 1e7
 SAME_KEYS = 1e-5  # of a key: places matter otherwise than by turning it
 SEEN_RANK = 1e-7  # of the largest singular value of W
