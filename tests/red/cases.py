@@ -476,6 +476,16 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
     ("one-faint-head@18-bits/rtol", 368255896, "one head as a sum of one, though its odds had shown a second"),
     ("one-faint-head@18-bits/rtol", 933028511, "one head before a network, though its odds had shown a second"),
     ("one-faint-head@18-bits/rtol", 1651926203, "three heads for two, residual 0.024 and no bound"),
+    (
+        "torch-encoder-2@float64/rounded",
+        619479573,
+        "FloatingPointError: a single token that is no number was asked about",
+    ),
+    (
+        "ratings@bfloat16-answers/none",
+        728662774,
+        "LinAlgError: position vectors looked for in answers that hardly move",
+    ),
     ("torch-encoder-4@float32/norm", 198871610, "IndexError: no room for tokens that are long beside others"),
 )
 

@@ -70,8 +70,8 @@ class LearnedBlock(Attending):
     def says(self, x: np.ndarray) -> bool:
         """Whether the tokens that are answered alike, with attention and without, may be asked about. One token alone
         is its own."""
-        longest = max(float(np.linalg.norm(model.single_token(x))) for model in (self.model, self.flat))
-        return len(x) > 1 and longest <= self.reach
+        longest = np.max([np.linalg.norm(model.single_token(x)) for model in (self.model, self.flat)])
+        return len(x) > 1 and bool(longest <= self.reach)  # not where one of them is no number
 
     def neighbours(self, share: float, count: int, rng: np.random.Generator) -> list:
         return []  # each would have to ask the box
