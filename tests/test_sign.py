@@ -470,6 +470,7 @@ def test_flipped_answers(flips):
     plain = gh.recover(gh.SignOracle(target))
     assert off_W(found, target) <= found.bound <= 1e-10
     assert 0.999 < found.confidence < 1
+    assert "answers were each asked for until wrong in" in found.reason
     assert found.queries <= 14 * plain.queries
     assert gh.distance(found.model, plain.model) == 0
 

@@ -21,4 +21,5 @@ from .learned import (
     head_length,
     suited_length,
     typical_score_error,
+    would_pass,
 )
