@@ -12,8 +12,8 @@ from .._oracles import Oracle
 from .._plan import information_limit
 from .._relu import ReluNetwork
 from .._types import Float
+from .head import MEASURED_WORDS
 from .learned import (
-    MEASURED_WORDS,
     UNCHECKED,
     Attending,
     HeldOut,

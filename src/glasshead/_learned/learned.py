@@ -16,11 +16,6 @@ from .._recovery import Checked, Recovery
 # A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
 # confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
 WRONG = 0.25
-# The confidence of bounds that follow from noise that was measured, times a factor for safety, and not from a promise.
-# They held for all 332 boxes of bench/any_network.py: by the rule of three they do for more than 1 - 3/332 = 0.991 of
-# such boxes.
-MEASURED = 0.99
-MEASURED_WORDS = "its bounds follow from measured noise: such held for all 332 boxes of an experiment"
 FRESH_CAUTION = 3.0  # times an error that shows at two or three fresh last tokens: they show one only so well
 
 
