@@ -44,10 +44,11 @@ def certain_share(rows: ArrayLike, dim: int, missed: float) -> Float[np.ndarray,
 def norm_bounds_on_sphere(
     off: Float[np.ndarray, "j H n"], worth: Float[np.ndarray, "j H n"], apart: float, radius: float, dim: int
 ) -> np.ndarray:
-    """The same for tokens on a sphere, where W and a key bias are off together: for the first j of a random rotation of
-    last tokens, of that radius, and n tokens in random directions from each, `apart` away. Less their mean, which hides
-    nothing but what all tokens share, n rows are n - 1, and so are last tokens. Tokens count that are `worth` it, which
-    is the inverse of the error they are read with: as many of the best as may make the smallest bound."""
+    """A bound on the error of every head's W from tokens on a sphere, where W and a key bias are off together: for the
+    first j of a random rotation of last tokens, of that radius, and n tokens in random directions from each, `apart`
+    away. Less their mean, which hides nothing but what all tokens share, n rows are n - 1, and so are last tokens.
+    Tokens count that are `worth` it, which is the inverse of the error they are read with: as many of the best as may
+    make the smallest bound."""
     j, H, n = off.shape
     missed = UNLUCKY / (2 * H)
     best = np.argsort(-worth, axis=2)
