@@ -27,9 +27,9 @@ def layers() -> list[list[str]]:
 
 
 def sentence(module: Path) -> str:
-    """The first sentence of its docstring."""
+    """The first sentence of its docstring: up to a dot that no abbreviation, with a dot inside, ends in."""
     text = ast.get_docstring(ast.parse((module / "__init__.py" if module.is_dir() else module).read_text())) or ""
-    return re.split(r"(?<=\.)\s", " ".join(text.split("\n\n")[0].split()), maxsplit=1)[0]
+    return re.split(r"(?<!\.\w\.)(?<=\.)\s", " ".join(text.split("\n\n")[0].split()), maxsplit=1)[0]
 
 
 def here(folder: Path) -> list[Path]:

@@ -67,6 +67,12 @@ def test_pages_name_files_that_exist(page):
     assert [name for name in sorted(named) if not (SOURCE / name).exists()] == []
 
 
+def test_a_sentence_is_whole():
+    said = {file.stem: tree.sentence(file) for file in (SOURCE / "paper").glob("theorem_*.py")}
+    assert said["theorem_5_1"].endswith("Gaussian rank-one measurements and the nuclear norm.")
+    assert tree.sentence(SOURCE / "_models") == "What a box may be: parameters and a forward pass."
+
+
 @pytest.mark.parametrize("section", EXTENSIONS, ids=lambda section: section.partition("\n")[0])
 def test_what_can_be_added_works(section, tmp_path):
     """On a copy of the library: code that begins with a file's name goes into that file, the rest is run."""

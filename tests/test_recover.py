@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -195,6 +197,25 @@ def test_progress_and_plan():
     assert done[-1] == found.queries <= planned[-1] == gh.plan(12)
     assert list(done) == sorted(done)
     assert {"reading v", "reading W", "checking on fresh queries"} <= set(stages)
+
+
+@pytest.mark.parametrize(
+    ("box", "family"),
+    [
+        (gh.ValueOracle(head(5)), "auto"),
+        (gh.ValueOracle(head(5)), "attention"),
+        (gh.SignOracle(head(2)), "attention"),
+        (gh.ValueOracle(gh.MultiHead.random(6, heads=2, seed=1)), "multi-head"),
+        (gh.ValueOracle(gh.Transformer.random(4, 4, seed=1)), "transformer"),
+        (gh.ValueOracle(gh.Transformer.random(4, 4, seed=1)), "any-network"),
+        (gh.ValueOracle(gh.Attention.random(6, seed=1)), "block"),
+    ],
+)
+def test_progress_says_what_is_done_from_the_first_query_on(box, family):
+    said = []
+    with suppress(gh.TargetMismatch):
+        gh.recover(box, family=family, progress=lambda done, planned, what: said.append(what))
+    assert "" not in said
 
 
 def test_save_and_load_a_recovery(tmp_path):

@@ -75,6 +75,17 @@ def test_hopeless_budgets_are_refused_before_the_first_query(budget):
     assert caught.value.needed > 0
 
 
+@pytest.mark.parametrize("outputs", [1, 32])
+@pytest.mark.parametrize("rank", [0, 1, 32])
+def test_what_a_recovery_took_is_a_budget_that_suffices(outputs, rank):
+    """However many numbers answers hold, and however little there is to read."""
+    rng = np.random.default_rng(1)
+    W = rng.standard_normal((32, rank)) @ rng.standard_normal((rank, 32)) / 32
+    target = gh.Attention(W, rng.standard_normal((32, outputs)).squeeze())
+    took = gh.recover(gh.ValueOracle(target)).queries
+    assert gh.recover(gh.ValueOracle(target), budget=took).queries == took
+
+
 @pytest.mark.parametrize("budget", [110, 150, 280])
 def test_a_budget_that_ends_early_gives_what_is_known(budget):
     target = head(16)

@@ -470,6 +470,7 @@ def test_flipped_answers(flips):
     plain = gh.recover(gh.SignOracle(target))
     assert off_W(found, target) <= found.bound <= 1e-10
     assert 0.999 < found.confidence < 1
+    assert "answers were each asked for until wrong in" in found.reason
     assert found.queries <= 14 * plain.queries
     assert gh.distance(found.model, plain.model) == 0
 
@@ -508,8 +509,8 @@ def test_what_is_already_known_when_the_budget_ends():
     np.testing.assert_allclose(known["v"], unit(target).v, atol=1e-12)
     np.testing.assert_allclose(known["W_b"], known["b"] @ target.W.T, atol=1e-10)
     assert caught.value.needed > 0
-    with pytest.raises(gh.BudgetExceeded, match=r"a budget of 900 cannot suffice: .* sign queries; gh.plan"):
-        gh.recover(gh.SignOracle(target), budget=900)
+    with pytest.raises(gh.BudgetExceeded, match=r"a budget of 300 cannot suffice: .* sign queries.*gh.plan"):
+        gh.recover(gh.SignOracle(target), budget=300)
 
 
 @pytest.mark.parametrize(("dim", "biases"), [(1, False), (5, False), (16, False), (1, True), (5, True), (16, True)])

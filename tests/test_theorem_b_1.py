@@ -117,6 +117,7 @@ def test_no_bound_where_W_is_larger_than_said():
     found = gh.paper.theorem_b_1(oracle, W_bound=2, margin=1, eps_W=0.9, delta=0.1)
     assert found.bound is None
     assert "outside what ||W||_F <= W_bound allows" in found.reason
+    assert "v is within the bound with probability 1 - delta" in found.reason  # which is what the confidence is of
 
 
 def test_the_same_seed_asks_the_same_queries():

@@ -107,7 +107,7 @@ def law_of(error: GlassheadError) -> str:
 
 
 class WrongOutputs(TargetMismatch, ValueError):
-    """Answers of several numbers where the family that was asked for takes one: a wrong argument, as the box shows."""
+    """Answers of more or fewer numbers than the family that was asked for takes: a wrong argument, as the box shows."""
 
 
 class NotConverged(GlassheadError):

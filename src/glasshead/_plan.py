@@ -76,16 +76,14 @@ def heads_left(dim: int, heads: int, rank: int | None = None) -> int:
     return heads * (information_limit(dim, rank, key_bias=True) + USUAL_SEVERAL) + OVERHEAD
 
 
-def check_budget(budget: int, dim: int, rank: int | None, accuracy: float | None, answers: str, checks: int) -> None:
-    """Refuse at once what cannot suffice, with so many queries for checks. With the rank unknown that is less than a
-    head of rank one takes."""
-    parameters = information_limit(dim, rank or 1)
-    least = fewest(answers, parameters, accuracy) + checks
+def check_budget(budget: int, dim: int, accuracy: float | None, answers: str, checks: int) -> None:
+    """Refuse at once what cannot suffice, with so many queries for checks. How many numbers an answer holds shows in
+    the first one, and W may be 0: only v takes a query for each dimension, whatever the box."""
+    least = fewest(answers, dim, accuracy) + checks
     if budget < least:
         raise BudgetExceeded(
-            f"a budget of {budget} cannot suffice: a head of dimension {dim} and rank {rank or 1} has "
-            f"{parameters} free parameters, which with the held-out check take {least} {answers} queries; "
-            "gh.plan says what to allow",
+            f"a budget of {budget} cannot suffice: v of a head of dimension {dim} alone takes "
+            f"{least - checks} {answers} queries, and the last check {checks}; gh.plan says what to allow",
             budget=budget,
             needed=least - budget,
         )

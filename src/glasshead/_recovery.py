@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._models import Model, heads_figure, load, save, save_figure, written_whole
+from ._models import Model, drawn_model, heads_figure, load, save, save_figure, written_whole
 
 MOST_PAIRS = 128  # predictions and answers that are kept: enough for a picture
 UNNOTICED = 0.05  # the probability with which what `unseen` says passes
@@ -108,10 +108,8 @@ class Recovery:
         the true model: its singular values are drawn too, and how far off W is. A recovery has something to draw if
         its model has heads: `gh.Attention`, `gh.MultiHead`, `gh.Block`, and one head with anything behind it.
         """
-        heads = [np.asarray(head.W, float) for head in self.model.numpy().heads]
-        if truth is not None and not hasattr(truth, "heads"):
-            raise TypeError(f"expected truth to be a model with heads, got {type(truth).__name__}")
-        true = None if truth is None else [np.asarray(head.W, float) for head in truth.numpy().heads]
+        heads = [np.asarray(head.W, float) for head in drawn_model(self.model).heads]
+        true = None if truth is None else [np.asarray(head.W, float) for head in drawn_model(truth, "truth").heads]
         ranks = self.rank if isinstance(self.rank, tuple) else (self.rank,) * len(heads)
         figure = heads_figure(heads, ranks, true, f"{self.family}, {self.queries:,} queries")
         if path is not None:

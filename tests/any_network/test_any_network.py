@@ -24,6 +24,12 @@ def test_a_block_nobody_described_is_read(dim, residual, rank, outputs, accuracy
     assert found.per_parameter <= (10 if dim == 32 or rank is None else 12.5)
 
 
+def test_the_reason_says_where_the_confidence_is_from():
+    found = gh.recover(gh.ValueOracle(Block(8, seed=1), dim=8), family="any-network")
+    assert found.confidence == 0.99
+    assert "bounds follow from measured noise: such held for all 332 boxes of an experiment" in found.reason
+
+
 @pytest.mark.parametrize("act", sorted(ACTIVATIONS))
 def test_random_networks_are_read_or_refused_but_never_wrong(act):
     refused = 0

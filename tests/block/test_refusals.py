@@ -38,6 +38,17 @@ def test_too_few_outputs_say_how_many_it_takes():
     assert any("all of its outputs" in note for note in refused.value.__notes__)
 
 
+@pytest.mark.parametrize("promise", [{}, {"tolerance": 1e-9}])
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+def test_one_output_is_a_wrong_argument(shape, promise):
+    boxes = [gh.Attention.random(6, seed=1), Box(6, (3, 3), 1, first="layer"), lambda X: np.tanh(X).sum(axis=(1, 2))]
+    for box in boxes:
+        oracle = gh.ValueOracle(lambda X, box=box: box(X).reshape(len(X), -1)[:, 0].reshape(shape), 6, **promise)
+        with pytest.raises(ValueError, match="numbers per answer as a token has, 6, got one") as refused:
+            gh.recover(oracle, family="block")
+        assert isinstance(refused.value, gh.TargetMismatch)
+
+
 def test_value_maps_of_small_rank_are_refused_with_that_sentence():
     with pytest.raises(gh.NotConverged, match="of rank 5 at least"):
         gh.recover(Box(24, (2,) * 12, 1).oracle, family="block")

@@ -129,6 +129,21 @@ def test_compare_says_what_was_compared(cli):
     assert cli("compare", *both, "--json").json["compared"] == "W and key bias"
 
 
+@pytest.mark.parametrize("placed", [False, True])
+def test_compare_of_blocks_says_that_value_maps_count(cli, placed):
+    def saved(name, factor):
+        head = gh.Attention.random(4, seed=1)
+        block = gh.Block([head.with_values(factor * np.eye(4))])
+        gh.save(gh.Placed(block, np.ones((5, 4))) if placed else block, name)
+
+    saved("a.safetensors", 1.0)
+    saved("b.safetensors", 2.0)
+    what = "W, key bias and value maps" + "; and positions at the places both have" * placed
+    assert cli("compare", "a.safetensors", "b.safetensors", "--json").json["compared"] == what
+    assert cli("compare", "a.safetensors", "b.safetensors").out.startswith("different")
+    assert cli("compare", "a.safetensors", "a.safetensors").words.startswith(f"the same {what}; nothing else")
+
+
 def test_compare_takes_a_saved_recovery(cli):
     gh.recover(gh.load("target.safetensors")).save("found")
     assert cli("compare", "target.safetensors", "found").code == 0

@@ -48,3 +48,30 @@ def test_up_to_scale_is_one_factor_for_all_heads():
     assert gh.distance(model, longer) > 0.5
     assert gh.distance(model, longer, up_to_scale=True) < 1e-15
     assert gh.distance(model, uneven, up_to_scale=True) > 0.1
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_positions_count_up_to_what_biases_take(heads):
+    """A vector that is added at every place is a key bias and a bias."""
+    rng = np.random.default_rng(1)
+    model = gh.Attention.random(4, seed=1) if heads == 1 else gh.MultiHead.random(4, heads=heads, seed=1)
+    table, p, X = rng.standard_normal((8, 4)), rng.standard_normal(4), rng.standard_normal((5, 6, 4))
+    parts = [gh.Attention(h.W, h.v, key_bias=h.key_bias - h.W @ p) for h in model.heads]
+    bias = model.bias - sum(p @ h.v for h in model.heads)
+    other = parts[0].with_values(parts[0].v, bias) if heads == 1 else gh.MultiHead(parts, bias=bias)
+    a, b = gh.Placed(model, table), gh.Placed(other, table + p)
+    np.testing.assert_allclose(a(X), b(X), atol=1e-12)
+    assert gh.distance(a, b) < 1e-13
+    assert gh.distance(a, gh.Placed(model, table[:5])) == 0
+    moved = table.copy()
+    moved[3] += 1e-3
+    assert 1e-5 < gh.distance(a, gh.Placed(model, moved)) < 1e-2
+    assert gh.distance(a, gh.Placed(gh.Attention.random(5), np.zeros((8, 5)))) == np.inf
+
+
+def test_positions_of_a_block_are_compared_as_they_are():
+    block, table = gh.Block([gh.Attention.random(4, seed=1).with_values(np.eye(4))]), np.eye(4)
+    assert gh.distance(gh.Placed(block, table), gh.Placed(block, table)) == 0
+    assert gh.distance(gh.Placed(block, table), gh.Placed(block, 2 * table)) == 0.5
+    with pytest.raises(TypeError, match=r"expected two gh.Placed, or none, got one and a Block; its \.model"):
+        gh.distance(gh.Placed(block, table), block)

@@ -33,6 +33,23 @@ def test_a_gate_that_was_not_named_is_refused():
         gh.recover_network(gh.TwoLayer.random(8, 10, activation="silu", gated=True), activation="silu")
 
 
+@pytest.mark.parametrize("name", ["something else far out", "noise of 1e-3"])
+def test_the_best_of_a_refusal_is_what_is_handed_back_else(name):
+    """A network, once there is one of all outputs; the ReLU network of one of their combinations is none."""
+    box = wrong_box(name, 100)
+    with pytest.raises((gh.TargetMismatch, gh.NotConverged)) as refusal:
+        gh.recover_network(box, DIM)
+    best = refusal.value.best
+    if name.startswith("noise"):
+        assert best is None
+        return
+    x = np.random.default_rng(0).standard_normal((3, DIM))
+    np.testing.assert_allclose(best(x), box(x), rtol=1e-6)
+    assert (best.confidence, best.checked, best.bound) == (0.0, None, None)
+    assert best.queries > best.width * DIM
+    assert "refused: a fresh input is answered off by" in str(best)
+
+
 def test_more_neurons_than_second_derivatives_tell_apart():
     with pytest.raises(gh.NotConverged, match="fill the 10 dimensions of symmetric matrices"):
         gh.recover_network(gh.TwoLayer.random(4, 16, seed=1))

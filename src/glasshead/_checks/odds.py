@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from .._errors import COPIED_KEY, EVERYWHERE, Evidence
 from .._learned import Learned
@@ -42,7 +43,6 @@ FAINTER = 1 / 64  # of an answer: what is left of it where errors that are a sha
 THRICE = 3  # copies of every token, which change no answer, however many heads there are
 ODDS_TIMES = 4.0  # times what these differ by: more than answers are off
 SETTLED_ROUNDS = 3  # until it is known how far p may be off, which depends on p
-LARGEST_EXPONENT = 300.0  # scores of which the exponential is still a number
 ROUNDED_SCORES = 2.0  # times sqrt(d) roundings: sums of d products in another order, for sequences of other lengths
 
 
@@ -143,7 +143,7 @@ def shown_by(oracle: Oracle, model: Any, pairs: np.ndarray, rng: np.random.Gener
     head, (key, last) = model.heads[0], pairs.transpose(1, 0, 2)
     between, size = key - last, sizes_of(model, pairs)
     values = [x @ np.reshape(head.v, (oracle.dim, -1)) + model.bias for x in (key, last)]
-    p = weights(np.einsum("bd,bd->b", between, last @ head.W.T + head.key_bias))
+    p = expit(np.einsum("bd,bd->b", between, last @ head.W.T + head.key_bias))
     made = [values[1] + share[:, None] * (values[0] - values[1]) for share in (of_copies(p), p)]
     least = FAINTER * size[:, None]  # of answers that are fainter still, errors may be no share
     errors = [answer_error(oracle, size, np.maximum(np.abs(each), least)) for each in (*made, *values)]
@@ -151,14 +151,9 @@ def shown_by(oracle: Oracle, model: Any, pairs: np.ndarray, rng: np.random.Gener
     flat = 1 / np.median(np.linalg.norm(pairs, axis=2).prod(axis=1))
     steep = max(head.W_norm, flat) * 2 ** rng.uniform(-LESS_OR_MORE, LESS_OR_MORE, SECOND_HEADS)
     of_key, of_last, v = unit(rng.standard_normal((3, SECOND_HEADS, oracle.dim)))
-    theirs = weights(steep * (between @ of_key.T) * (last @ of_last.T))
+    theirs = expit(steep * (between @ of_key.T) * (last @ of_last.T))
     straight = of_copies(p)[:, None] + steepness(p)[:, None] * (theirs - p[:, None])
     return np.abs((between @ v.T) * (of_copies(theirs) - straight)) / allowed[:, None]
-
-
-def weights(scores: np.ndarray) -> np.ndarray:
-    """The weight of a key beside a last token, whose score is less by that much."""
-    return 1 / (1 + np.exp(-np.clip(scores, -LARGEST_EXPONENT, LARGEST_EXPONENT)))
 
 
 def faintly_answered(oracle: Oracle, model: Any, pair: np.ndarray) -> Iterator[np.ndarray]:

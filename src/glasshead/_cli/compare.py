@@ -16,7 +16,7 @@ EXAMPLES = examples(
     "glasshead compare target.safetensors runs/first --up-to-scale",
 )
 DIFFERENT = 1
-ONLY_W = "W and key bias"
+ONLY_W, ONLY_HEADS = "W and key bias", "W, key bias and value maps"  # where what lies behind heads stays a box
 
 WHAT = "A model file, or a folder saved by recover --run."
 
@@ -33,7 +33,8 @@ def command(
     """Say how far apart two models are: exit code 0 for the same, 1 for different.
 
     The distance is the larger of the relative Frobenius distances of W and of v. Of a head in front of an unknown
-    network only W and the key bias can be compared, and that is what is then said to be the same.
+    network only W and the key bias can be compared, of two blocks W, key bias and value maps, and that is what is then
+    said to be the same.
     """
     from .._identify import distance
     from .target import load_model
@@ -47,7 +48,8 @@ def command(
         print_json({"same": same, "compared": what, "distance": far, "tol": tol, "up_to_scale": up_to_scale})
     else:
         screen = console()
-        verdict = f"the same {ONLY_W}; nothing else was compared" if what == ONLY_W else "the same"
+        some = what.startswith((ONLY_W, ONLY_HEADS))
+        verdict = f"the same {what}; nothing else was compared" if some else "the same"
         screen.print(f"[bold green]{verdict}[/]" if same else "[bold yellow]different[/]")
         apart = number(far) if math.isfinite(far) else "infinite: their shapes, or numbers of heads, differ"
         screen.print(
@@ -64,6 +66,12 @@ def command(
 
 def what_is_compared(first: Any, second: Any, up_to_scale: bool) -> str:
     """What the distance of two models is about."""
+    from .._models import Block, Placed
+
+    if all(isinstance(model, Placed) for model in (first, second)):
+        return f"{what_is_compared(first.model, second.model, up_to_scale)}; and positions at the places both have"
+    if all(isinstance(model, Block) for model in (first, second)):
+        return ONLY_HEADS
     if any(hasattr(model, "behind") for model in (first, second)):
         return ONLY_W
     if all(hasattr(model, "network") for model in (first, second)):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .._families import FAMILIES
+from .._families import FAMILIES, resolve
 from .options import Json, Rank, Seed, examples, one_of
 from .screen import console, print_json
 
@@ -42,7 +42,7 @@ def command(
         raise ValueError(f"expected a file name that ends in .safetensors, got {output}")
     if output.exists() and not force:
         raise FileExistsError(f"{output} is there already: choose another name with -o, or overwrite it with --force")
-    model = getattr(gh, maker).random(dim, **sizes, rank=rank, seed=seed)
+    model = resolve(f"_models:{maker}").random(dim, **sizes, rank=rank, seed=seed)
     gh.save(model, output)
     if as_json:
         print_json({"path": str(output), "family": family, "dim": dim, "rank": rank, "seed": seed} | sizes)

@@ -49,7 +49,8 @@ def show_recovery(found: Recovery, distance: float | None, folder: Path | None, 
     screen.print(Panel(summary, title=f"[bold green]recovered[/] {found.family}", title_align="left", expand=False))
     if folder is not None:
         screen.print(f"[green]saved[/] {folder}", soft_wrap=True)
-        screen.print(f"[green]report[/] {folder / REPORT_FILE}", soft_wrap=True)
+        if (folder / REPORT_FILE).is_file():
+            screen.print(f"[green]report[/] {folder / REPORT_FILE}", soft_wrap=True)
 
 
 def cost(price: float, queries: int) -> str:

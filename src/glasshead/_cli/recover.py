@@ -126,12 +126,14 @@ def command(
     if saved is not None:
         found.save(saved)
         replace(how, seconds=history.seconds, history=history.points).save(saved)
-        report(saved, truth=truth)
+        if hasattr(found.model, "heads"):  # which is what a page shows
+            report(saved, truth=truth)
     if as_json:
         print_json(found.to_dict() | ({} if price is None else {"cost": price * found.queries}))
     else:
         # Signs show v and bias up to a factor.
-        far = None if truth is None else gh.distance(found.model, truth, up_to_scale=oracle.answers == "sign")
+        known = truth is not None and hasattr(truth, "heads")
+        far = gh.distance(found.model, truth, up_to_scale=oracle.answers == "sign") if known else None
         show_recovery(found, far, saved, price)
 
 

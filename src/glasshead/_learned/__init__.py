@@ -9,11 +9,10 @@
 """
 
 from .block import STAYS_A_BOX, UNLUCKY, LearnedBlock
-from .head import BOUNDS, LearnedFromSigns, LearnedHead, Quiet, Sampled
+from .head import BOUNDS, MEASURED, LearnedFromSigns, LearnedHead, Quiet, Sampled
 from .kinds import LearnedCombined, LearnedFront, LearnedMultiHead, LearnedTransformer, LearnedVector, Promise
 from .learned import (
     FRESH_CAUTION,
-    MEASURED,
     WRONG,
     HeldOut,
     Learned,
@@ -21,4 +20,5 @@ from .learned import (
     head_length,
     suited_length,
     typical_score_error,
+    would_pass,
 )

@@ -12,7 +12,16 @@ from .._oracles import Oracle
 from .._plan import information_limit
 from .._relu import ReluNetwork
 from .._types import Float
-from .learned import UNCHECKED, Attending, HeldOut, Learned, Predicting, free_parameters, typical_score_error
+from .head import MEASURED_WORDS
+from .learned import (
+    UNCHECKED,
+    Attending,
+    HeldOut,
+    Learned,
+    Predicting,
+    free_parameters,
+    typical_score_error,
+)
 
 # The share of a key bias outside the columns of W that is none: heads whose answers differ by more are refused. It
 # decides how many parameters are counted, nothing else.
@@ -174,6 +183,7 @@ class LearnedFront(Learned):
     score_error: float
     bits: int = 1
     check: HeldOut = UNCHECKED
+    sure: str = MEASURED_WORDS
 
     def suits(self, reach: float) -> tuple[float, ...]:
         return (min(self.scale, reach / 2) / float(np.sqrt(self.model.dim)),)

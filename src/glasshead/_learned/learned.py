@@ -16,10 +16,6 @@ from .._recovery import Checked, Recovery
 # A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
 # confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
 WRONG = 0.25
-# The confidence of bounds that follow from noise that was measured, times a factor for safety, and not from a promise.
-# They held for all 332 boxes of bench/any_network.py: by the rule of three they do for more than 1 - 3/332 = 0.991 of
-# such boxes.
-MEASURED = 0.99
 FRESH_CAUTION = 3.0  # times an error that shows at two or three fresh last tokens: they show one only so well
 
 
@@ -46,6 +42,11 @@ class HeldOut:
         return 0.0 if self.evidence is not None else 1 - (1 - WRONG) ** self.compared
 
 
+def would_pass(confidence: float) -> str:
+    """How the confidence of a check was obtained, in words; one in four is the `WRONG` share."""
+    return f"a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
+
+
 UNCHECKED = HeldOut(None, None, "not yet checked")
 
 
@@ -66,7 +67,7 @@ class Learned:
     `rank` is a tuple for several heads. `bound` and `bound_v` are as in `gh.Recovery`, None where nothing bounds the
     error, and `confidence` is that of the bounds; where it is None, that of the check counts. `check` is what the
     learner found when it had to ask for itself whether fresh answers agree. `needed` says in words what would make the
-    bounds better, where that is more than a better promise.
+    bounds better, where that is more than a better promise. `sure` says how a `confidence` below 1 was obtained.
     """
 
     model: Model
@@ -76,6 +77,7 @@ class Learned:
     confidence: float | None
     check: HeldOut | None = None
     needed: str = ""
+    sure: str = ""
 
     checked_by: ClassVar[str] = ""  # the check of such a result, as `_families` names functions
     measurable: ClassVar[bool] = False  # whether its bounds can be measured on ordinary sequences
@@ -159,8 +161,8 @@ class Learned:
         said, confidence = check.words, self.confidence
         if confidence is None:
             confidence = check.confidence
-            passes = f"; a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
-            said += passes * (confidence > 0)
+            said += f"; {would_pass(confidence)}" * (confidence > 0)
+        said = f"{self.sure}; {said}" if self.sure else said
         ranks = self.rank if isinstance(self.rank, tuple) else (self.rank,)
         reason = f"{seen + ': ' if seen else ''}{self.words}; {said}"
         bounds = {"bound": self.bound, "bound_v": self.bound_v, "confidence": confidence}

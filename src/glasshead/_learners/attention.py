@@ -98,6 +98,7 @@ def learn_as_promised(
         bound_key_bias=meter.key_bias_error,
         bound_bias=bias_error,
         confidence=found.confidence,
+        sure=found.sure,
     )
 
 

@@ -93,16 +93,15 @@ class Values:
         length = (self.along_error(oracle) + self.bias_error(oracle)) / self.step + self.rounding(oracle)
         return float(np.hypot(entry, length / np.sqrt(d)))
 
-    # The same in its parts, for a v that was read once more along itself.
-
     def along_error(self, oracle: Oracle) -> float:
-        """`step` times the error of v along itself, that of the bias and rounding left aside,"""
+        """`step` times the error of v along itself, without that of the bias and rounding: for a v that was read once
+        more along itself."""
         v, _, weights = self._each
         direction = self.v / np.linalg.norm(self.v)
         return float(self.promise(oracle, float(np.abs(direction @ v) @ weights) * self.step + self.backdrop))
 
     def across_error(self, oracle: Oracle) -> float:
-        """and of all of it across."""
+        """`step` times the error of v across itself, without that of the bias and rounding."""
         return float(np.linalg.norm(self.promise(oracle, self.entries * self.step + self.backdrop)))
 
     @property

@@ -11,7 +11,7 @@ block, with its `activation`, `inside` and `post_norm` all that stands behind th
 from .activation import ACTIVATIONS, Activation
 from .attention import Attention, Head
 from .block import Block
-from .figure import heads_figure, nearest_heads, save_figure
+from .figure import drawn_model, heads_figure, nearest_heads, save_figure
 from .files import Model, load, save, written_whole
 from .front_head import Behind, FrontHead
 from .inside import Inside, Unembedding

@@ -61,6 +61,13 @@ def heads_figure(
     return figure
 
 
+def drawn_model(model: Any, what: str = "what is drawn") -> Any:
+    """The model in numpy, if it has heads to draw."""
+    if not hasattr(model, "heads"):
+        raise TypeError(f"expected {what} to be a model with heads, got {type(model).__name__}")
+    return model.numpy()
+
+
 def nearest_heads(found: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> list[int]:
     """For each that was found the place of the true one that it is nearest to, in pairs."""
     far = np.array([[np.linalg.norm(W - other) for other in true] for W in found])

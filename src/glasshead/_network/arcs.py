@@ -22,6 +22,7 @@ ARC_PLACES = np.arange(5) / 4  # of an arc
 BETWEEN = np.array([1, 3, 5, 7]) / 8
 ERRORS = 20.0  # times the noise, and what a fit makes of it: more is no noise
 NARROWEST_ARC = 1e-9  # radians
+BEYOND_END = 1e-9  # of half an arc: a kink at its very end may be rounded to there
 MOST_ARCS = 64  # that hold kinks at one time, for each dimension: a network of 8 neurons for each has 16 of them
 NOISE_LINES, NOISE_ARC = 24, 1e-8  # radians
 
@@ -156,7 +157,7 @@ def crossed(arcs: list[SampledArc], i: int, noise: float) -> tuple[float, np.nda
         return None
     waves = np.linalg.pinv(arc.waves(arc.places)) @ (right - left) @ Vt[0]
     roots = np.roots([waves[2] / 2, waves[1], waves[0]])  # to begin with: arcs are short
-    roots = roots[np.isreal(roots) & (np.abs(roots) <= 1 + 1e-9)].real
+    roots = roots[np.isreal(roots) & (np.abs(roots) <= 1 + BEYOND_END)].real
     if len(roots) != 1:
         return None
     middle, half = arc.start + arc.width / 2, arc.width / 2

@@ -15,7 +15,7 @@ from .._linalg import unit
 from .._models import TwoLayer
 from .._types import Float
 from .domain import Domain, SphereDomain
-from .result import CheckedInputs
+from .result import CheckedInputs, RecoveredNetwork
 
 NOISES = 30.0  # times the noise: beyond `domain.accepted` an answer may be as far off
 NOISIEST = 3e-6  # of a typical answer: noise beyond that hides too much
@@ -67,5 +67,7 @@ def check_network(domain: Domain, model: TwoLayer, noise: float, typical: float,
             output = int(np.abs(got - want)[worst].argmax())
             expected, answered = want[worst, output], got[worst, output]
             seen = Evidence(PREDICTED, X[worst : worst + 1], f"expected {expected:.12g}", f"{answered:.12g}")
-            raise TargetMismatch(f"the box is not the {model!r} that its second derivatives suggest", seen, model)
+            refused = f"refused: a fresh input is answered off by {off[worst]:.1e} of the largest answer"
+            best = RecoveredNetwork(model, domain.oracle.sent, residual, noise, None, refused)
+            raise TargetMismatch(f"the box is not the {model!r} that its second derivatives suggest", seen, best)
     return Agreement(residual, CheckedInputs(asked, allowed))

@@ -90,8 +90,14 @@ def recover_network(
     start = float(np.sqrt(oracle.dim)) if radius is None else positive(radius, "radius")
     with bar() if progress is True else nullcontext(progress or None) as report, guarded(oracle, budget, report) as box:
         domain = domain_of(box, sphere, start, positive(rtol, "rtol"), rng)
-        found = learn_any(domain, activation, widest, rng)
-    return RecoveredNetwork(**found, queries=box.sent, single=bool(answered and answered[-1] == 1))
+        try:
+            found = learn_any(domain, activation, widest, rng)
+        except (TargetMismatch, NotConverged) as error:
+            best = error.best  # what a part of the way came to is no network of all outputs
+            whole_box = {"queries": box.sent, "single": answered[-1:] == [1]}
+            error.best = replace(best, **whole_box) if isinstance(best, RecoveredNetwork) else None
+            raise
+    return RecoveredNetwork(**found, queries=box.sent, single=answered[-1:] == [1])
 
 
 def learn_any(domain: Domain, activation: str, widest: int | None, rng: np.random.Generator) -> dict[str, Any]:

@@ -33,6 +33,7 @@ ANEW = 0, 3, 9, 15  # of these rounds, where ridges are looked for everywhere: l
 STEPS_IN_TURN = 10
 ROUGH_ANSWERS = 1e-6  # of an answer: what finds neurons need not be better, since all weights are fitted afterwards
 ARRIVED_TURN = 1e-9  # of the misfit: a round that changes it by less is the last
+ROUNDED_MISFIT = 1e-13  # of what is fitted: a misfit that is all rounding changes by as much in every round
 
 
 class Bent(NamedTuple):
@@ -123,7 +124,7 @@ def ray_network(neurons: Neurons, centre: Float[np.ndarray, "P k"], act: Activat
         lengths = np.einsum("mp,mp->p", expected, expected) / np.einsum("mp,mp->p", c, expected)
         lengths = lengths / np.exp(np.mean(np.log(np.abs(lengths))))
         now = total(ridges, seen)
-        if turn > last and abs(before - now) <= ARRIVED_TURN * now + 1e-13:
+        if turn > last and abs(before - now) <= ARRIVED_TURN * now + ROUNDED_MISFIT:
             break
         before = now
     W2 = (w * amount[:, None] / ridges.scale[:, None] ** 2).T

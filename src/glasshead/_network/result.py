@@ -32,21 +32,22 @@ class RecoveredNetwork:
     the largest error on fresh inputs over the largest answer among those of their length. No number of answers proves
     that a network has no further neuron, so `bound` is None; `confidence` is how likely the fresh inputs were to show a
     model that is wrong on one of four, `checked` says what else could still pass, `noise` is the measured error of one
-    answer, and `reason` says in a sentence how the neurons were counted and recognised.
+    answer, and `reason` says in a sentence how the neurons were counted and recognised. As `best` of an error it is
+    what fresh inputs refused: `checked` is None, and `confidence` 0.
     """
 
     model: TwoLayer
     queries: int
     residual: float
     noise: float
-    checked: CheckedInputs
+    checked: CheckedInputs | None
     reason: str
     single: bool = False  # whether the box answers one number without a row of its own
     bound: None = None
 
     @property
     def confidence(self) -> float:
-        return 1 - ONE_OF_FOUR**self.checked.sequences
+        return 0.0 if self.checked is None else 1 - ONE_OF_FOUR**self.checked.sequences
 
     @property
     def W1(self) -> Float[np.ndarray, "m d"]:
@@ -89,6 +90,5 @@ class RecoveredNetwork:
         return answers[..., 0] if self.single else answers
 
     def __str__(self) -> str:
-        return (
-            f"{self.model!r}, {self.queries:,} queries, held out {self.residual:.1e}\n  {self.reason}\n  {self.checked}"
-        )
+        said = [f"{self.model!r}, {self.queries:,} queries, held out {self.residual:.1e}", self.reason]
+        return "\n  ".join(said if self.checked is None else [*said, str(self.checked)])

@@ -19,6 +19,7 @@ from .domain import Domain
 from .step import Steps
 
 FILLING = 0.6  # of the symmetric matrices: beyond that members of low rank may be there by chance
+ROUNDED_SQUARE = 1e-12  # of a length squared: sums over all members of the span are rounded by less
 ROUNDING = 1e-13  # of the largest singular value: what is smaller is nothing
 ERROR_FACTOR = 100.0  # times the expected size of errors: what stands above is no error
 GAP = 30.0  # between the last singular value of the span and the first of errors,
@@ -136,7 +137,7 @@ class Span:
     @property
     def tolerance(self) -> float:
         """How far outside the span a member of it may seem to be, as a share of its length squared."""
-        return max(1e-12, (3 / self.gap) ** 2)
+        return max(ROUNDED_SQUARE, (3 / self.gap) ** 2)
 
 
 def identity_row(D: int) -> Float[np.ndarray, "1 S"]:

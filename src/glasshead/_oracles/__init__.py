@@ -43,6 +43,7 @@ from .views import (
     OneOutput,
     Rounded,
     Scaled,
+    SeveralNumbers,
     Translated,
     Within,
 )

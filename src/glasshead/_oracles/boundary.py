@@ -26,7 +26,7 @@ class Counted(Wrapper):
     """
 
     queries = 0
-    stage = ""
+    stage = "telling what it is"  # until a learner says more
     planned = 0
     largest = 0.0
 

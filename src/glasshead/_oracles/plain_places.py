@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.linalg import norm
+from scipy.special import logit
 
 from .._linalg import random_rotation, svd
 from .._types import Float
@@ -76,7 +77,7 @@ class OneHead:
         """NaN where a weight says too little."""
         weight = self.read_weights(x, fill, y, value)
         seen = np.where((weight > UNEVEN) & (weight < 1 - UNEVEN), weight, np.nan)
-        return np.log(seen / (1 - seen))
+        return logit(seen)
 
     def find_even(self, x: np.ndarray, fill: np.ndarray, y: np.ndarray, value: np.ndarray) -> np.ndarray:
         """The key x, moved along `silent` to where its weight is between 0 and 1."""

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from .._errors import WrongOutputs
 from .._linalg import mean_zero
 from .._models import Norm
 from .._types import Float
@@ -35,6 +36,19 @@ class OneNumber(Wrapper):
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         return np.reshape(self.inner(X), len(X))
+
+
+class SeveralNumbers(Wrapper):
+    """A box that is refused at its first answer, if that holds one number: which costs no query of its own."""
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        answers = np.asarray(self.inner(X))
+        if answers.ndim == 1 or answers.shape[1] == 1:
+            raise WrongOutputs(
+                f"expected about as many numbers per answer as a token has, {self.dim}, got one; "
+                "family='any-network' reads a head from one"
+            )
+        return answers
 
 
 class Combined(Wrapper):

@@ -45,7 +45,7 @@ def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) ->
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
     if budget is not None:
-        check_budget(whole(budget, "budget", least=1), dim, rank, wanted.accuracy, box.answers, CHECKS[box.answers])
+        check_budget(whole(budget, "budget", least=1), dim, wanted.accuracy, box.answers, JUDGE_QUERIES)
     if not (norm is None or isinstance(norm, Norm) or (isinstance(norm, str) and norm == "auto")):
         raise TypeError(f"expected norm to be 'auto', None or a gh.Norm, got {norm!r}; try gh.Norm('layer', 1e-5)")
     if isinstance(norm, Norm) and (norm.eps is None or norm.place != "before"):

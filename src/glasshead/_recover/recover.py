@@ -116,8 +116,9 @@ def recover(
 
 
 def recover_or_say(box: Oracle, wanted: Wanted) -> tuple[Recovery, str, Oracle]:
-    """Also the box that was recovered: once more where it turns out that the box rounds its tokens, without position
-    vectors where these are what makes the order matter. A refusal says why, if that can be found out."""
+    """What was found, what to warn of, and the box it was found of: tried once more where it turns out that the box
+    rounds its tokens, and without position vectors where these are what makes the order matter. A refusal says why, if
+    that can be found out."""
     try:
         return *attempt(box, wanted), box
     except (TargetMismatch, NotConverged) as error:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import AccuracyUnreachable, BudgetExceeded, GlassheadError, NotConverged, NotIdentifiable, TargetMismatch
 from .._families import resolve
-from .._learned import STAYS_A_BOX, WRONG
+from .._learned import STAYS_A_BOX, WRONG, would_pass
 from .._models import Placed
 from .._oracles import Oracle, Unplaced, find_places
 from .._recovery import Recovery
@@ -40,8 +40,9 @@ def without_places(
 
 
 def with_places(found: Recovery, box: Unplaced) -> Recovery:
-    """The same with its position vectors, which count as what had to be found, and which nothing bounds. So nothing
-    bounds W of one head alone, where answers depend on them; behind a norm fresh tokens were long, and hide them."""
+    """A recovery behind position vectors with these in front, which count as what had to be found, and which nothing
+    bounds. So nothing bounds W of one head alone, where answers depend on them; behind a norm fresh tokens were long,
+    and hide them."""
     outputs = np.size(box(np.zeros((1, 1, box.dim)))[0])
     sure = 0.0 if found.checked is None else 1 - (1 - WRONG) ** found.checked.sequences
     unbounded = {"bound": None, "bound_v": None, "confidence": sure} if box.one_head else {}
@@ -51,7 +52,8 @@ def with_places(found: Recovery, box: Unplaced) -> Recovery:
         queries=box.sent,
         limit=found.limit + -(-box.positions.size // outputs),
         **unbounded,
-        reason=f"{found.reason}; vectors of {len(box.positions)} places are added to tokens in front",
+        reason=f"{found.reason}; vectors of {len(box.positions)} places are added to tokens in front"
+        + f", which nothing bounds; {would_pass(sure)}" * box.one_head,
     )
 
 

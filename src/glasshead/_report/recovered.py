@@ -9,7 +9,7 @@ import numpy as np
 
 from .._identify import distance
 from .._linalg import factored_svd
-from .._models import Head, Model, MultiHead, Placed, nearest_heads
+from .._models import Head, Model, MultiHead, Placed, drawn_model, nearest_heads
 from .._oracles import SINGLE
 from .._recovery import Recovery
 from .packing import FactorPair, packed_matrix
@@ -26,10 +26,10 @@ SHOWN_DIGITS = 16  # at most: a float64 has no more
 
 def recovery_data(found: Recovery, run: Run | None = None, truth: Model | None = None) -> dict[str, Any]:
     """All that the page of a recovery shows, as JSON takes it."""
-    model = found.model.numpy()
-    model = model.model if isinstance(model, Placed) else model
+    whole = drawn_model(found.model)
+    model = whole.model if isinstance(whole, Placed) else whole
     signs = run is not None and run.answers == "sign"
-    far = None if truth is None else distance_to_truth(model, truth, signs)
+    far = None if truth is None else distance_to_truth(whole, truth, signs)
     true_heads = None if far is None or truth is None else matched_heads(model, truth)
     ranks = found.rank if isinstance(found.rank, tuple) else (found.rank,) * len(model.heads)
     heads = [

@@ -25,7 +25,8 @@ SCORES_IN_ROUNDS = 2**18  # and where the number of rounds counts more than what
 class Measured:
     """`W = left @ right` (or `left` alone), its rank, and `||W_hat - W||_F <= bound` with the given confidence.
 
-    `inside` has the keys that the later columns were measured with, where these lie in the span of the first ones.
+    `inside` has the keys that the later columns were measured with, where these lie in the span of the first ones;
+    `sure` says how a confidence below 1 was obtained.
     """
 
     left: np.ndarray
@@ -34,6 +35,7 @@ class Measured:
     bound: float
     confidence: float = 1.0
     inside: Frame | None = None
+    sure: str = ""
 
     @property
     def W(self) -> np.ndarray:

@@ -17,6 +17,7 @@ from .columns import ENOUGH_KEYS, TUNED_AFTER, Columns, Measured, full, measured
 # A part R of W outside the span shows in a random look as |R| g h / sqrt(d (d - r)), with g, h standard Gaussian if R
 # has rank one, and rarely less if it has more. The rms of 8 such products is below 1/7 with probability below 0.001.
 LOOKS_OUTSIDE, HIDDEN_FACTOR, LOOKS_CONFIDENCE = 8, 7.0, 0.999
+LOOKS_WORDS = f"{LOOKS_OUTSIDE} random looks bound what W has beyond that rank, too low in 0.1% of cases"
 
 
 def hidden_factor(dim: int, rank: int) -> float:
@@ -156,12 +157,12 @@ def read_inside(
     """The columns not yet measured, known to lie in the span of `U`."""
     meter, Y, error = columns.meter, columns.Y, columns.error
     queries, k, r = meter.queries, len(columns), U.shape[1]
-    confidence = 1.0 if hidden is None or k == len(queries) else LOOKS_CONFIDENCE
+    confidence, sure = (1.0, "") if hidden is None or k == len(queries) else (LOOKS_CONFIDENCE, LOOKS_WORDS)
     if k == len(queries) or r == 0:
         padded = np.pad(Y, ((0, 0), (0, len(queries) - k)))
         known = columns.whole_error if k == len(queries) else queries.gain * error
         whole = measured_matrix(padded @ queries.inverse.T, known + (hidden or 0.0), r)
-        return Measured(whole.left, None, whole.rank, whole.bound, confidence)
+        return Measured(whole.left, None, whole.rank, whole.bound, confidence, sure=sure)
     frame = meter.frame(U, rng, exact)
     meter = meter.suited(frame.vectors).tuned(frame.vectors @ Y)
     meter.expect((len(queries) - k) * len(frame.vectors))
@@ -173,7 +174,7 @@ def read_inside(
     stray = 1 + frame.gain * float(np.linalg.norm(frame.vectors - frame.vectors @ U @ U.T))
     outside = outside_error(coordinates[:, :k], coordinates[:, k:], error, inner) if hidden is None else hidden
     bound = queries.gain * (np.hypot(error, inner) + stray * outside)
-    return Measured(U, coordinates @ queries.inverse.T, r, float(bound), confidence, frame)
+    return Measured(U, coordinates @ queries.inverse.T, r, float(bound), confidence, frame, sure)
 
 
 def outside_error(measured: np.ndarray, others: np.ndarray, error: float, inner: float) -> float:

@@ -69,6 +69,7 @@ def theorem_b_1(
         bound_v=math.sqrt(need.dim) * need.eps_v,
         confidence=1 - float(delta),
         reason=f"Theorem B.1 with {need.samples:,} random queries for v and {need.steps} for each entry of W; "
+        f"{'v is' if contradicted else 'v and W are'} within the bound with probability 1 - delta, by Hoeffding; "
         "unchecked: it leaves no queries for a check"
         + f"; no bound on W: a weight lay {excess:.2g} outside what ||W||_F <= W_bound allows"
         * contradicted,

@@ -51,7 +51,7 @@ def learn_encoder(
 def learn_at_some_size(
     oracle: Oracle, rng: np.random.Generator, outputs: int, rank: int | None, residual_map: str | None
 ) -> LearnedBlock:
-    """The same for answers of so many numbers, without a word about their digits."""
+    """All heads of a block that answers so many numbers, from tokens of a size at which they come apart, if any."""
     found = find_at_some_size(oracle, rng, outputs)
     oracle.stage = "reading W"
     at, heads = found.references[0], found.heads

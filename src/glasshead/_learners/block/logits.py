@@ -34,6 +34,7 @@ LEAST_MISFIT = 1e-9  # of a ray: less is none
 OFFSET_STEP = 1e-4  # of numeric derivatives
 SETTLED_OFFSET = 1e-7  # of a normalised token: the rest is left to the fit of all weights
 SEEN = 1e-9  # of the largest singular value
+UNEMBEDDED = 1e-6  # of the largest singular value of an unembedding that was read: a norm hides what is fainter
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,6 @@ def find_logits(oracle: Oracle, block: Block, rng: np.random.Generator) -> Logit
     if probabilities:
         asked = asked - asked.mean(axis=2, keepdims=True)
     bias = np.einsum("t,tbk->bk", extrapolation(LONG), asked).mean(axis=0)
-    back = np.linalg.pinv(E, rcond=1e-6)
+    back = np.linalg.pinv(E, rcond=UNEMBEDDED)
     last = Unembedding(behind, E, bias, probabilities)
     return Logits(oracle, block, front, last, back)

@@ -7,7 +7,7 @@ import numpy as np
 from ..._errors import AccuracyUnreachable
 from ..._learned import LearnedBlock
 from ..._linalg import rms
-from ..._oracles import Oracle, Rounded, find_sphere, read_single
+from ..._oracles import Oracle, Rounded, SeveralNumbers, find_sphere, read_single
 from .decoder import learn_decoder
 from .learn import learn_encoder
 
@@ -27,6 +27,7 @@ def learn_block(
     `residual_map="identity"` assumes that the residual connection adds the last token as it is; with None value maps
     come up to one invertible map.
     """
+    oracle = SeveralNumbers(oracle)
     oracle = oracle if oracle.exact else read_as_rounded(oracle, rng)
     sphere = find_sphere(oracle, rng.spawn(1)[0])
     if sphere is not None:

@@ -140,8 +140,8 @@ def find_first_heads(
 def find_exact(
     oracle: Oracle, references: list[Reference], total: Total, way: Bunches, rows: Rows, heads: Heads, rng
 ) -> Found:
-    """The same to rounding: what is not seen at one token from the other, the rows again, and pairs for the sum of all
-    maps, as long as it gets better."""
+    """The heads at one token as exact as answers are: what is not seen at one token from the other, the rows again, and
+    pairs for the sum of all maps, as long as it gets better."""
     at, wanted = references[0], LAST_ROUNDINGS * oracle.roundoff
     nearly = max(wanted, min(NEXT_ROUNDINGS * oracle.roundoff, FIRST_ACCURACY))
     dropped = max(DROPPED[0], DROPPED[1] * oracle.roundoff)

@@ -102,7 +102,7 @@ def changed_eps(norm: Norm, logarithm: float) -> Norm:
 
 
 def on_device(tangent: Any, device: str) -> Any:
-    """The same with its arrays in torch, on that device."""
+    """A tangent with its arrays in torch, on that device."""
     import torch
 
     def moved(x: Any) -> Any:

@@ -34,6 +34,7 @@ FEW_ROUNDS = 30
 NUDGE = 1e-6  # of numeric derivatives of the model, which asks nothing
 FIRST_DAMPED, LEAST_DAMPED, MOST_DAMPED = 1e-3, 1e-6, 1.0  # of columns of length 1
 LEAST_CHANGE = 1e-11  # of the largest singular value: what changes answers by less is left as it is
+LEAST_COLUMN = 1e-12  # of all derivatives: a shorter one is rounding of differences over NUDGE, and moves nothing
 SLOW_FEW = 0.9  # of the last misfit
 FIRST_EPS = 1e-5  # of a norm, to begin with: that of most
 
@@ -122,7 +123,7 @@ def few_fit(
     for _ in range(FEW_ROUNDS):
         steps = NUDGE * np.eye(count)
         J = np.stack([(left - missing(changed(best, step))) / NUDGE for step in steps], axis=1)
-        scale = np.maximum(np.linalg.norm(J, axis=0), 1e-12 * np.linalg.norm(J))
+        scale = np.maximum(np.linalg.norm(J, axis=0), LEAST_COLUMN * np.linalg.norm(J))
         system = np.concatenate([J / scale, damping * np.eye(count)])
         step = np.linalg.lstsq(system, np.concatenate([left, np.zeros(count)]), rcond=LEAST_CHANGE)[0] / scale
         tried = changed(best, step)

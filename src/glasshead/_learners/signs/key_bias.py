@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import expit
 
 from ..._errors import TargetMismatch
 from ..._linalg import cone
@@ -165,7 +166,7 @@ def silu_inverse(y: np.ndarray) -> np.ndarray:
     lo, hi = np.full(y.shape, SILU_LEAST), np.maximum(y, 0) + 0.6
     for _ in range(64):
         middle = (lo + hi) / 2
-        below = middle / (1 + np.exp(-middle)) < y
+        below = middle * expit(middle) < y
         lo, hi = np.where(below, middle, lo), np.where(below, hi, middle)
     return (lo + hi) / 2
 

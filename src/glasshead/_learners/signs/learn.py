@@ -48,8 +48,14 @@ def learn_sign_attention(
         error.known = known | error.known
         raise
     if isinstance(sure, Voting):
-        return replace(found, confidence=found.confidence * sure.confidence)
+        return replace(found, confidence=found.confidence * sure.confidence, sure=voted(found.sure, sure))
     return found
+
+
+def voted(before: str, votes: Voting) -> str:
+    """How the confidence was obtained where answers were voted on."""
+    said = f"{votes.decided:,} answers were each asked for until wrong in {votes.doubt:.1g} of cases at most"
+    return f"{before}; {said}" if before else said
 
 
 def learn_from_answers(oracle: Oracle, rng: np.random.Generator, goal: Goal, known: dict) -> LearnedFromSigns:
@@ -134,5 +140,6 @@ def seen_from_zero(meter: SignMeter, found: Measured, nearly_none: KeyBias | Non
         bound_key_bias=key_bias_error,
         bound_bias=space.bias_error,
         confidence=found.confidence,
+        sure=found.sure,
         bits=meter.bits,
     )

@@ -188,6 +188,7 @@ def read_parallel(oracle: Oracle, model: Block, rng: np.random.Generator) -> boo
 SHORT_KEYS = 1e-3, 1e-5, 1e-7  # of keys, over ordinary ones: at one of them eps shows
 VISIBLE = 1e-6  # of the length of a normalised token
 SHARES, SHARE_ROUNDS = 128, 8
+SHARE_STEP = 1e-6  # of a share: a numeric derivative to six digits or more, which asks nothing
 
 
 def read_eps(view: LongToken, model: Block, rng: np.random.Generator) -> float | None:
@@ -215,8 +216,7 @@ def find_shrunk(view: LongToken, model: Block, key: np.ndarray, q: np.ndarray, m
     grid = np.arange(1, SHARES + 1) / SHARES
     share = float(grid[np.argmin(norms(off(grid)))])
     for _ in range(SHARE_ROUNDS):
-        step = 1e-6
-        here, there = off(np.array([share, share - step]))
-        slope = (here - there) / step
+        here, there = off(np.array([share, share - SHARE_STEP]))
+        slope = (here - there) / SHARE_STEP
         share -= float(here @ slope / (slope @ slope))
     return share
