@@ -21,12 +21,6 @@ KINDS = {
 }
 
 
-def without_mean(table, box):
-    """What shows: LayerNorm hides the mean of the first vector, and a last LayerNorm that of all."""
-    hidden = np.array([table[0].mean(), *([0.0] * (len(table) - 1))]) if box.norm == "layer" else 0.0
-    return table - np.broadcast_to(hidden, len(table))[:, None]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_vector_and_every_head_comes_out(kind, tmp_path):
     box = Places(D, **{"heads": 2, "seed": 1} | KINDS[kind])
@@ -47,14 +41,10 @@ def test_every_vector_and_every_head_comes_out(kind, tmp_path):
         assert np.abs(found.model(X[:, :n]) - box(X[:, :n])).max() < 1e-7 * np.abs(box(X)).max()
     found.save(tmp_path)
     again = gh.load_recovery(tmp_path).model
-    again.ask(box)
+    with pytest.raises(ValueError, match=r"placed.ask\(f\)"):
+        again(X)
+    again.behind = box
+    assert again.behind is box
     np.testing.assert_allclose(again(X), found.model(X), rtol=1e-9)
     with pytest.raises(ValueError, match="at most 64 tokens"):
         again(np.zeros((65, D)))
-
-
-def test_what_a_placed_model_is_made_of():
-    with pytest.raises(TypeError, match="a glasshead model"):
-        gh.Placed(np.tanh, np.zeros((4, 8)))
-    with pytest.raises(ValueError, match="positions of shape"):
-        gh.Placed(gh.Attention.random(8), np.zeros((4, 7)))
