@@ -61,3 +61,8 @@ def test_a_file_with_other_names_is_refused_with_words(name, tmp_path):
     save_file({"positions": TABLE, name: np.eye(D)}, path, {"format": "glasshead", "version": "1", "family": "placed"})
     with pytest.raises(ValueError, match="the tensors of one model beside its positions"):
         gh.load(path)
+
+
+def test_a_placed_model_is_audited_as_any_box():
+    found = gh.audit(gh.Placed(gh.Attention.random(4, seed=1), TABLE[:, :4]), defences={}, budget=2000)
+    assert (found.family, found.dim) == ("auto", 4)
