@@ -73,7 +73,8 @@ So every such block is heads alone, on a sphere, with d outputs (`_oracles/long_
    distance. What is left of the log-odds says what biases of keys add. Both layouts in use, neighbouring coordinates
    and first half with second half, come out the same, since no query tells them apart.
 
-Heads may be wider than the model together, as in Qwen3 and Gemma, where positions tell them apart (`decoder/wide.py`).
+Heads may be wider than the model together, where positions tell them apart (`decoder/wide.py`): up to 14 of them, each
+of rank `d - 3` at most, or `d - 4` behind a LayerNorm.
 Then no output is one head's alone. But with all tokens equal to q, the slope along the token t places before the last
 is `sum_h a_ht P_h`, without strays: slopes at eight places span the value maps, their rank counts heads, and value maps
 are the members of lowest rank. One answer is then a linear system for the weights of all heads together.
@@ -91,8 +92,9 @@ long z the difference of the two is the error of the last c, but for a small sha
 the last token as it is: three or four rounds make all 64 of them exact (`_oracles/places.py`). The vector of the
 first place is where rays begin along which a key, behind a norm, is answered alike. The box without its positions is
 then recovered as any other, and `found.model` is a `gh.Placed`: `found.model.positions`, and the block as
-`found.model.model`. Rotary positions beside such vectors are found as well. The vectors below came out to {places} of
-themselves.
+`found.model.model`. Rotary positions beside such vectors are found as well. The vectors below, less the
+first of them, came out to {places} of themselves. Beyond 64 places, which the judge asks about, six more sequences are
+compared. A model that was saved asks its box again after `placed.ask(f)`.
 
 Without a norm, in front of one head alone, vectors are read one place after the other, which takes more queries than
 the head: they are looked for where `gh.recover(.., places=64)` says so, and the first is taken to be 0, since a

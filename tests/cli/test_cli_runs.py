@@ -69,6 +69,20 @@ def test_the_network_inside_a_block_as_well(cli):
     assert block(np.ones((3, 16))).shape == (16,)
 
 
+def test_position_vectors_at_so_many_places(cli):
+    Path("placed.py").write_text(
+        "import glasshead as gh, numpy as np\n"
+        "head, table = gh.Attention.random(4, seed=1), np.random.default_rng(0).standard_normal((70, 4))\n"
+        "def f(X): return head(X + 0.3 * table[: X.shape[1]])\n"
+    )
+    assert cli("recover", "placed:f", "--dim", "4", "--places", "66", "--run", "found").code == 0
+    assert gh.load_recovery("found").model.positions.shape == (66, 4)
+    refused = cli("recover", "placed:f", "--dim", "4", "--places", "8")
+    assert refused.code == 2
+    assert ">= 64" in refused.words
+    sys.modules.pop("placed")
+
+
 @pytest.mark.parametrize(("box", "place"), [("every_place", "-1"), ("first_place", "0")])
 def test_the_place_of_a_box_that_answers_every_token(cli, box, place):
     assert cli("recover", f"mine:{box}", "--dim", "6", "--place", place, "--run", "found").code == 0

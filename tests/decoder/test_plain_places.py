@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import glasshead as gh
 
@@ -63,3 +64,22 @@ def test_unless_they_are_asked_for_the_refusal_is_early_and_names_positions():
 def test_as_many_places_as_the_judge_asks_about():
     with pytest.raises(ValueError, match=">= 64"):
         gh.recover(gh.ValueOracle(placed(HEADS["one number"]), D), places=8)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_head_that_is_refused_without_vectors_is_refused_with_them(seed):
+    rng = np.random.default_rng(seed)
+    W, v, key_bias = rng.normal(size=(4, 4)) / 4, rng.normal(size=(4, 2)), 0.3 * rng.normal(size=4)
+    table = 3 * rng.normal(size=(70, 4))
+
+    def box(X, cap=np.inf):
+        Z = X + table[: X.shape[1]]
+        scores = np.einsum("bnd,bd->bn", Z, Z[:, -1] @ W.T + key_bias)
+        scores = scores if cap == np.inf else cap * np.tanh(scores / cap)
+        return np.einsum("bn,bnd->bd", softmax(scores, axis=1), Z) @ v + 0.5
+
+    found = gh.recover(gh.ValueOracle(box, 4), places=64)
+    assert np.abs(found.model.model.W - W).max() < 1e-9
+    for cap in (2000, 100_000):
+        with pytest.raises(gh.TargetMismatch, match="without them copies of a token are answered"):
+            gh.recover(gh.ValueOracle(lambda X, cap=cap: box(X, cap), 4), places=64)

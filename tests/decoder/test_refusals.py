@@ -86,6 +86,19 @@ def test_heads_wider_than_the_model_are_refused_with_that_word():
         gh.recover(gh.ValueOracle(Decoder(24, 4, rank=12, seed=1), 24), family="block")
 
 
+def test_why_no_wide_heads_show_is_said_where_positions_might_tell_them_apart():
+    box = Sandwich(12, 4, rank=6, seed=1, theta=llama_frequencies(3))
+    with pytest.raises(gh.NotConverged, match="nor do heads that are wider than the model together show: no weights"):
+        gh.recover(gh.ValueOracle(box, 12), family="block")
+
+
+def test_an_accuracy_is_refused_where_positions_matter():
+    box = Decoder(12, 2, seed=1, theta=llama_frequencies(3))
+    with pytest.raises(gh.AccuracyUnreachable, match="nothing bounds W where positions matter") as refused:
+        gh.recover(gh.ValueOracle(box, 12), family="block", accuracy=1e-3)
+    assert refused.value.best.heads == 2
+
+
 @pytest.mark.parametrize("neighbour", [SoftCapped, QKNorm, KeyExperts, Sandwich])
 def test_neighbours_with_wide_heads_are_refused(neighbour):
     box = neighbour(12, 3, rank=6, seed=1, theta=llama_frequencies(3))

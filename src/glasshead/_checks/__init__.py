@@ -22,7 +22,7 @@ from .family_laws import (
 from .front import check_held_out_front, check_held_out_front_signs, check_ordinary_tokens
 from .heads import check_heads_everywhere, check_held_out_heads, check_held_out_outputs
 from .held_out import QUERIES, check_held_out, check_held_out_block, check_held_out_vector
-from .judge import TOO_FEW_DIGITS, check_a_few, check_everywhere
+from .judge import TOO_FEW_DIGITS, check_a_few, check_everywhere, check_longer
 from .laws import check_head_laws, check_layer_laws
 from .noise import Noise, Unpromised, read_noise, refuse_noise
 from .odds import ODDS_QUERIES

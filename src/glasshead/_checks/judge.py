@@ -19,12 +19,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable
+from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable, NotConverged
 from .._learned import HeldOut, Learned
+from .._models import Block, FrontHead
 from .._oracles import Oracle
 from .bounds import check_law_of_odds, check_promise, strayed, with_bounds_behind, with_true_bounds
-from .held_out import CHECKING, with_sequences
+from .held_out import CHECKING, Compared, with_sequences
 from .ordinary import (
+    JUDGED_LENGTHS,
     OF_RANGE,
     SINGLES,
     SUITED,
@@ -107,6 +109,27 @@ def check_a_few(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> b
     got, want = by_length(oracle, X), by_length(learned.model, X)
     level = oracle.tolerance + (oracle.rtol + OF_RANGE) * np.abs(got).max()
     return bool(np.abs(got - want).max() <= level)
+
+
+LONGER = 6  # sequences of more tokens than the judge asks about
+
+
+def check_longer(oracle: Oracle, model: Any, most: int, rng: np.random.Generator) -> Compared:
+    """Answers to ordinary sequences of more tokens than that, up to so many, and what the model predicts, if it does:
+    within 1% of their range, as the judge has it."""
+    lengths = np.ceil(np.linspace(most, JUDGED_LENGTHS[-1], LONGER, endpoint=False)).astype(int).tolist()
+    X = [x for x in gaussian_sequences(oracle, lengths, np.ones(LONGER), rng) if is_told(oracle, model, x)]
+    if not X:
+        raise NotConverged(f"what was found predicts no answer to more than {JUDGED_LENGTHS[-1]} tokens")
+    got, want = by_length(oracle, X), by_length(model, X)
+    return Compared(X, got, want, oracle.tolerance + OF_RANGE * float(np.ptp(got, axis=0).max()))
+
+
+def is_told(oracle: Oracle, model: Any, x: np.ndarray) -> bool:
+    """Whether the model predicts the answer to x: what it asks instead, if it does, has to be sent."""
+    if isinstance(model, FrontHead):
+        return model.can_shorten(x)
+    return not isinstance(model, Block) or bool(np.linalg.norm(model.single_token(x)) <= oracle.reach)
 
 
 def refuse_unbounded(oracle: Oracle, learned: Learned, held: HeldOut) -> None:

@@ -60,6 +60,9 @@ def command(
         str, typer.Option(help="A normalisation before the head: auto, none, layer:1e-5, rms:1e-6.")
     ] = "auto",
     network: Annotated[bool, typer.Option("--network", help="Recover the network inside a block, too.")] = False,
+    places: Annotated[
+        int | None, typer.Option(help="At how many places to find position vectors: 64, or more.")
+    ] = None,
     seed: Seed = 0,
     dim: Annotated[int | None, typer.Option(min=1, help="The length of a token, for module:callable.")] = None,
     dtype: Annotated[
@@ -118,6 +121,7 @@ def command(
                 journal=journal,
                 norm=norm_of(norm),
                 network=network,
+                places=places,
                 seed=seed,
                 progress=history,
             )

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from .._families import FAMILIES, resolve
+from .._linalg import norms
 from .._types import ArrayLike, Float
 from .._validate import as_real, check_shape
+from .block import Block
+from .front_head import FrontHead
 
 
 class Placed:
@@ -46,17 +49,39 @@ class Placed:
     def placed(self, X: ArrayLike) -> Float[np.ndarray, "*B N d"]:
         """Tokens with their positions."""
         tokens = np.asarray(X)
-        if tokens.ndim < 2 or tokens.shape[-2] > len(self.positions):
-            raise ValueError(f"expected sequences of at most {len(self.positions)} tokens, got shape {tokens.shape}")
-        return tokens + self.positions[: tokens.shape[-2]]
+        return tokens + rows_for(tokens, self.positions)
 
-    def __call__(self, X: ArrayLike) -> np.ndarray:
+    def __call__(self, X: ArrayLike) -> np.ndarray | np.generic:
+        if isinstance(self.model, Block | FrontHead) and self.model.behind is None:
+            raise ValueError(
+                "expected a box to ask: what lies behind these heads is not known; call placed.ask(f), where f adds "
+                "positions by itself"
+            )
         return self.model(self.placed(X))
+
+    @property
+    def behind(self) -> Any:
+        """The box that the model asks for what lies behind its heads, with its positions; None if it asks none. To set
+        it is to call `ask`."""
+        behind = getattr(self.model, "behind", None)
+        return behind.box if isinstance(behind, WithoutPositions) else behind
+
+    @behind.setter
+    def behind(self, f: Any) -> None:
+        self.ask(f)
 
     def ask(self, f: Any) -> None:
         """From now on the model asks the box f, which adds positions by itself, for what lies behind its heads."""
-        first = self.positions[0]
-        self.model.behind = lambda X: f(np.asarray(X) - first)  # it is asked about single tokens
+        if not isinstance(self.model, Block | FrontHead):
+            raise TypeError(
+                f"expected a gh.Block or a gh.FrontHead, which ask a box, got a {type(self.model).__name__}, which "
+                "answers by itself"
+            )
+        if isinstance(self.model, Block) and self.model.network is not None:
+            raise ValueError("expected a block that asks a box, got one with a network, which answers by itself")
+        if not callable(f):
+            raise TypeError(f"expected a callable that asks the box, got {type(f).__name__}")
+        self.model.behind = WithoutPositions(f, self.positions)
 
     def numpy(self) -> Placed:
         return Placed(self.model.numpy(), np.asarray(self.positions))
@@ -69,10 +94,35 @@ class Placed:
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Placed:
         parts = [(name.split(".", 1), x) for name, x in tensors.items() if name != "positions"]
         family = parts[0][0][0] if parts else ""
-        if family not in FAMILIES or any(name[0] != family for name, _ in parts):
+        if family not in FAMILIES or any(len(name) < 2 or name[0] != family for name, _ in parts):
             raise ValueError("expected the tensors of one model beside its positions")
         model = resolve(f"_models:{FAMILIES[family].model}").from_tensors({name[1]: x for name, x in parts})
         return cls(model, tensors["positions"])
 
     def __repr__(self) -> str:
         return f"Placed({self.model!r}, {len(self.positions)} places)"
+
+
+class WithoutPositions:
+    """A box that adds positions, on tokens that have theirs: they are taken away before it is asked."""
+
+    def __init__(self, box: Any, positions: Float[np.ndarray, "N d"]):
+        self.box, self.positions = box, positions
+
+    @property
+    def max_norm(self) -> float | None:
+        longest = getattr(self.box, "max_norm", None)
+        return None if longest is None else longest - float(norms(self.positions).max())
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return self.box(X - rows_for(X, self.positions))
+
+
+def rows_for(tokens: np.ndarray, positions: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n d"]:
+    """The positions of as many tokens as these sequences have."""
+    places, dim = positions.shape
+    if tokens.ndim not in (2, 3) or tokens.shape[-1] != dim or tokens.shape[-2] < 1:
+        raise ValueError(f"expected sequences of shape (N, {dim}) or (B, N, {dim}), got {tokens.shape}")
+    if tokens.shape[-2] > places:
+        raise ValueError(f"expected sequences of at most {places} tokens, got shape {tokens.shape}")
+    return positions[: tokens.shape[-2]]

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.linalg import norm
 
-from .._errors import BudgetExceeded, GlassheadError, NotConverged
+from .._errors import NotConverged
 from .._linalg import norms
 from .._types import Float
-from .base import Oracle, Wrapper
+from .base import DOUBLE, Oracle, Wrapper
 from .long_token import LongToken, find_long_token
 from .plain_places import find_plain_positions
 from .sphere import Sphere, find_sphere, key_length
@@ -23,8 +23,10 @@ from .sphere import Sphere, find_sphere, key_length
 PLACES = 64  # as many as the judge asks about
 CORRECTIONS = 6  # of corrections, each of which leaves a share of less than a hundredth
 ROUNDED = 16.0  # roundings of the longest token: less is no correction
-COPIES, COPIES_OFF = (2, 5, PLACES), 1e-6  # of an ordinary token, and how far off answers to them may be
-TOKENS_ROUNDED = 64.0  # times, of the largest vector, of one head alone
+COPIES, COPIES_OFF = (2, 5), 1e-6  # of an ordinary token, and at all places; how far off answers to them may be
+# Roundings of the largest vector, of one head alone: 2 to 50 of 60 heads, up to 900 where scores of vectors are large;
+# 1e7 and more where scores are capped at 2,000.
+TOKENS_ROUNDED = 1024.0
 STILL_OFF = 1e-8  # of the largest vector: what is farther off in the end is no such table
 RAY_LENGTHS = 2.0 ** np.arange(4, 8)  # of keys, over ordinary ones: their eps shows in the square of 1 / length only
 MOST_RAYS, RAY_ANGLE, RAY_STEP = 16, 0.5, 1e-6  # keys, their angle from the last token, and steps of differences
@@ -33,13 +35,22 @@ KNOWN_ORIGIN = 1e-6  # of the best determined direction of p_0: less than that s
 
 class Unplaced(Wrapper):
     """The box on tokens from which position vectors `(N, d)` have been taken away, as many as there are tokens: heads
-    behind a norm, or `one_head` alone."""
+    behind a norm, or `one_head` alone. `outputs` is how many numbers an answer holds."""
 
-    def __init__(self, inner: Oracle, positions: Float[np.ndarray, "N d"], one_head: bool = False):
+    positions: Float[np.ndarray, "N d"]
+
+    def __init__(self, inner: Oracle, positions: Float[np.ndarray, "N d"], outputs: int, one_head: bool = False):
         super().__init__(inner)
-        self.positions, self.one_head = positions, one_head
-        if inner.max_norm is not None:
-            self.max_norm = inner.max_norm - float(norms(positions).max())
+        self.outputs, self.one_head = outputs, one_head
+        self.set_positions(positions)
+
+    def set_positions(self, positions: Float[np.ndarray, "N d"]) -> None:
+        """Tokens that are asked for are as much shorter than the longest that the box takes."""
+        self.positions = positions
+        if self.inner.max_norm is not None:
+            self.max_norm = self.inner.max_norm - float(norms(positions).max())
+            if self.max_norm <= 0:
+                raise NotConverged(f"they are longer than max_norm = {self.inner.max_norm:g}")
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         if X.shape[1] > len(self.positions):
@@ -47,40 +58,55 @@ class Unplaced(Wrapper):
         return self.inner(X - self.positions[: X.shape[1]])
 
 
-def find_places(oracle: Oracle, rng: np.random.Generator, places: int | None = None) -> Unplaced | None:
-    """The box without the vectors of so many places, `PLACES` unless told, or None where it is not such vectors that
-    make the order matter, or where answers behind a norm hold fewer numbers than a token, which do not show them. In
-    front of one head alone they take more queries than the head: they have to be asked for."""
-    try:
-        few = np.size(oracle(np.zeros((1, 1, oracle.dim)))[0]) < oracle.dim
-        sphere = None if few else find_sphere(oracle, rng, {key_length(oracle): STILL_OFF})
-        if sphere is not None:
-            table = read_differences(find_long_token(oracle, sphere, rng), places or PLACES, rng)
-            unplaced = None if table is None else Unplaced(oracle, table)
-        else:
-            table = None if places is None else find_plain_positions(oracle, places, rng)
-            unplaced = None if table is None else Unplaced(oracle, table, one_head=True)
-        if unplaced is None or not check_copies(unplaced, rng):
-            return None
-        if sphere is not None:
-            unplaced.positions = unplaced.positions + read_origin(oracle, sphere, rng)
-        return unplaced
-    except BudgetExceeded:
-        raise
-    except GlassheadError:
-        return None
+def find_places(oracle: Oracle, rng: np.random.Generator, places: int | None = None) -> Unplaced:
+    """The box without the vectors of so many places, `PLACES` unless told. `NotConverged` says why there are none: it
+    is not such vectors that make the order matter, or answers behind a norm hold fewer numbers than a token, which do
+    not show them. In front of one head alone they take more queries than the head: they have to be asked for."""
+    outputs = np.size(oracle(np.zeros((1, 1, oracle.dim)))[0])
+    sphere = None if outputs < oracle.dim else find_sphere(oracle, rng, {key_length(oracle): STILL_OFF})
+    if sphere is not None:
+        table = read_differences(find_long_token(oracle, sphere, rng), places or PLACES, rng)
+    elif places is None:
+        raise NotConverged(f"{no_norm(oracle, outputs)}; for those in front of one head say places=, at how many")
+    else:
+        table = find_plain_positions(oracle, places, rng)
+    if table is None and sphere is None:
+        raise NotConverged(f"{no_norm(oracle, outputs)}, and it is not one head whose values hide a direction")
+    if table is None:
+        raise NotConverged(f"answers to copies of long tokens settle on none{limits_of(oracle)}")
+    unplaced = Unplaced(oracle, table, outputs, one_head=sphere is None)
+    check_copies(unplaced, rng)
+    if sphere is not None:
+        unplaced.set_positions(table + read_origin(oracle, sphere, rng))
+    return unplaced
 
 
-def check_copies(unplaced: Unplaced, rng: np.random.Generator) -> bool:
-    """Whether copies of an ordinary token are answered like that token, at several lengths. One head is promised to
-    answer so well, and no better than tokens are rounded beside vectors, which short tokens are lost in."""
+def no_norm(oracle: Oracle, outputs: int) -> str:
+    few = "answers of fewer numbers than a token has do not show them behind a norm"
+    return few if outputs < oracle.dim else f"no norm shows in front of heads{limits_of(oracle)}"
+
+
+def limits_of(oracle: Oracle) -> str:
+    """What may be why nothing shows."""
+    longest = "" if oracle.max_norm is None else f", with tokens up to max_norm = {oracle.max_norm:g}"
+    return longest + ("" if oracle.roundoff == DOUBLE else f", in answers of {-np.log10(oracle.roundoff):.0f} digits")
+
+
+def check_copies(unplaced: Unplaced, rng: np.random.Generator) -> None:
+    """Refuses where copies of an ordinary token are not answered like that token, at several lengths. One head is
+    promised to answer as well as tokens are rounded beside vectors, which short tokens are lost in, and is held to
+    that."""
     z = rng.standard_normal(unplaced.dim) * min(1.0, unplaced.reach / (4 * np.sqrt(unplaced.dim)))
-    one, *more = (np.atleast_1d(unplaced(np.tile(z, (1, n, 1)))[0]) for n in (1, *COPIES))
+    lengths = (1, *COPIES, len(unplaced.positions))
+    one, *more = (np.atleast_1d(unplaced(np.tile(z, (1, n, 1)))[0]) for n in lengths)
     off, size = max(float(norm(y - one)) for y in more), float(norm(one))
+    allowed = COPIES_OFF * size
     if unplaced.one_head:
         beside = max(1.0, float(norms(unplaced.positions).max()))
-        unplaced.tolerance = 2 * off + TOKENS_ROUNDED * unplaced.roundoff * beside * size
-    return off <= COPIES_OFF * size
+        unplaced.tolerance = TOKENS_ROUNDED * unplaced.roundoff * beside * size
+        allowed = min(allowed, unplaced.tolerance)
+    if not off <= allowed:
+        raise NotConverged(f"without them copies of a token are answered {off / (size or 1.0):.1g} apart")
 
 
 def read_differences(view: LongToken, places: int, rng: np.random.Generator) -> Float[np.ndarray, "N d"] | None:
@@ -91,6 +117,8 @@ def read_differences(view: LongToken, places: int, rng: np.random.Generator) -> 
     z = length * q @ view.sphere.basis
     alone, lost = view.answers(z[:, None]), view.unseen(q)
     shown = np.eye(stream.shape[1]) - lost.T @ lost / len(q)
+    if np.linalg.matrix_rank(shown) < len(shown):
+        raise NotConverged("a last norm hides all that answers show of them")
     off, rounding = np.inf, ROUNDED * view.oracle.roundoff * float(norms(z).max())
     for _ in range(CORRECTIONS):
         off = 0.0

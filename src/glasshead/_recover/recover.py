@@ -107,7 +107,7 @@ def recover(
             box.expect(expected_queries(wanted, FAMILIES.get(family, FAMILIES["attention"])))
             found, warning, seen = recover_or_say(box, wanted)
             found = recover_inside(seen, found, wanted) if network and isinstance(found.model, Block) else found
-            found = with_places(found, seen) if isinstance(seen, Unplaced) else found
+            found = with_places(found, seen, wanted) if isinstance(seen, Unplaced) else found
         if file is not None and file.said:
             found = replace(found, reason=f"{found.reason}; {file.said}")
     if warning:
@@ -123,8 +123,9 @@ def recover_or_say(box: Oracle, wanted: Wanted) -> tuple[Recovery, str, Oracle]:
         return *attempt(box, wanted), box
     except (TargetMismatch, NotConverged) as error:
         if not find_rounded_tokens(box):
-            if not find_cause_of(error, box, wanted.seed) or (unplaced := find_unplaced(box, wanted)) is None:
+            if not find_cause_of(error, box, wanted.seed):
                 raise
+            unplaced = find_unplaced(box, wanted, error)
             return *without_places(attempt, unplaced, wanted, error), unplaced
         refusal = error
     try:

@@ -44,7 +44,8 @@ def inaccurate(oracle: Oracle, accuracy: float | None, found: Recovery, needed: 
     advice = f"{needed} is needed" if needed else "its numbers have too few digits"
     asked = f"asked for ||W_hat - W||_F <= {accuracy or 0.0:.3g}"
     if found.bound is None:
-        why = f"for family {found.family!r} nothing is guaranteed, only checked on fresh queries"
+        where = " where positions matter, or where promises leave W open" if found.family == "block" else ""
+        why = f"for family {found.family!r} nothing bounds W{where}: it is only checked on fresh queries"
         return AccuracyUnreachable(f"{asked}, but {why}; leave accuracy= out, or take what was found from .best", found)
     if not np.isfinite(found.bound):
         return AccuracyUnreachable(f"this box's answers do not bound W at all; {advice}", found)

@@ -117,7 +117,7 @@ def read_heads_and_maps(view: LongToken, positions: bool, rng: np.random.Generat
     """Heads with their value maps `(h, p, s)`. Where positions tell them apart they may be wider than the model
     together, which is tried after a few last tokens and before the others."""
     ways = [range(DRAWS)] if view.normed or not positions else [range(BEFORE_WIDE), None, range(BEFORE_WIDE, DRAWS)]
-    refusal = NotConverged("no heads show apart")
+    refusal, too_wide = NotConverged("no heads show apart"), ""
     for draws in ways:
         try:
             if draws is None:
@@ -126,7 +126,11 @@ def read_heads_and_maps(view: LongToken, positions: bool, rng: np.random.Generat
             heads, angle = read_heads(view, rng, draws)
             return heads, read_maps(view, heads, angle, rng)
         except NotConverged as error:
-            refusal = refusal if draws is None else error
+            if draws is None:
+                too_wide = f"; nor do heads that are wider than the model together show: {error}"
+            else:
+                refusal = error
+    refusal.args = (f"{refusal.args[0]}{too_wide}",)
     raise refusal
 
 
