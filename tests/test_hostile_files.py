@@ -39,6 +39,7 @@ def tensors_of(family):
     return {name: np.asarray(tensor, order="C") for name, tensor in models[family].tensors().items()}
 
 
+BLOCK = {name: np.array(tensor) for name, tensor in gh.Block.random(3, 1, seed=1).tensors().items()}
 FACTORS = {"v": np.ones(3), "bias": np.zeros(())}
 WRONG = {
     "factors of other ranks": ("attention", FACTORS | {"Q": np.ones((2, 3)), "K": np.ones((1, 3))}, "like Q"),
@@ -58,6 +59,15 @@ WRONG = {
     ),
     "two eps": ("any-network", {"W": np.eye(3), "residual": np.ones(()), "rms_norm_eps": np.ones(2)}, "one number"),
     "residual of NaN": ("any-network", {"W": np.eye(3), "residual": np.full((), np.nan)}, "finite"),
+    "a block whose free directions are none": ("block", {**BLOCK, "free": np.ones(())}, r"free directions \(f, d\)"),
+    **{
+        f"a block with {wrong} behind it in {name}": (
+            "block",
+            BLOCK | {name: np.full_like(BLOCK[name], wrong)},
+            "finite",
+        )
+        for name, wrong in [("behind.S", np.nan), ("behind.c", np.inf), ("behind.A", np.nan), ("behind.C", -np.inf)]
+    },
     "two residuals": ("any-network", {"W": np.eye(3), "residual": np.ones(2)}, "one number"),
 }
 
@@ -176,6 +186,34 @@ def test_recoveries_that_are_no_text_or_too_long(tmp_path):
     refused(tmp_path, r"is not a recovery written by found\.save")
     (tmp_path / "recovery.json").write_text(" " * (LARGEST_FILE + 1))
     refused(tmp_path, "bytes")
+
+
+HUGE = 10**400  # no float
+OUT_OF_RANGE = [
+    *(("bound", wrong) for wrong in (HUGE, float("nan"), -1, -HUGE)),
+    *(("bound_v", wrong) for wrong in (HUGE, -1e-300)),
+    *(("residual", wrong) for wrong in (HUGE, float("nan"), -1)),
+    *(("confidence", wrong) for wrong in (7, HUGE, -0.1, float("nan"))),
+    *(("queries", wrong) for wrong in (HUGE, -5)),
+    *(("rank", wrong) for wrong in (-1, HUGE, [3, 3], [])),
+    *(("limit", wrong) for wrong in (HUGE, 0)),
+    ("heads", 9),
+    ("family", "x"),
+    ("family", "block"),
+    *(("checked", {"sequences": 4, "within": wrong}) for wrong in (HUGE, -1, float("nan"))),
+    ("checked", {"sequences": 4, "within": 0.1, "predicted": [HUGE], "answered": [1]}),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE, ids=lambda x: f"{x!s:.20}")
+def test_fields_out_of_range_are_named(saved, tmp_path, name, value):
+    refused(rewritten(saved, tmp_path, **{name: value}), rf"expected (the )?{name}")
+
+
+def test_infinite_errors_are_read_back(saved, tmp_path):
+    found = gh.load_recovery(rewritten(saved, tmp_path, bound=float("inf"), residual=float("inf"), bound_v=None))
+    assert found.bound == found.residual == np.inf
+    assert "inf" in str(found)
 
 
 JSON = st.recursive(

@@ -24,7 +24,7 @@ from ._errors import (
     NotIdentifiable,
     law_of,
 )
-from ._oracles import DOUBLE, Opening, Oracle, law_token
+from ._oracles import DOUBLE, Opening, Oracle, law_token, near_token
 
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
 # in the laws that its learner checks.
@@ -180,7 +180,7 @@ def find_several(oracle: Oracle, rng: np.random.Generator) -> Guess:
         loose = (COPIES_ALIKE + SURE * oracle.roundoff) * size
         if float(np.abs(three - one).max()) > loose + 2 * (oracle.tolerance + oracle.rtol * size):
             return NO_GUESS
-    near = token + np.sqrt(oracle.roundoff) * law_token(oracle, rng)
+    near = near_token(oracle, token, law_token(oracle, rng))
     one, other = (np.asarray(y) for y in oracle(np.stack([token, near])[:, None]))
     both = np.asarray(oracle(np.stack([near, token])[None])[0])
     size, apart = float(np.abs([one, other]).max()), float(np.abs(other - one).max())

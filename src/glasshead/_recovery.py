@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._models import Model, drawn_model, heads_figure, load, save, save_figure, written_whole
+from ._models import Model, Placed, drawn_model, heads_figure, load, save, save_figure, written_whole
 
 MOST_PAIRS = 128  # predictions and answers that are kept: enough for a picture
 UNNOTICED = 0.05  # the probability with which what `unseen` says passes
@@ -160,6 +160,10 @@ FIELD_KINDS: dict[str, tuple[type, ...]] = {
     "reason": (str,),
     "checked": (dict, type(None)),
 }
+COUNTED = 2.0**53  # queries: a float counts no further
+# The least and the most they may be, if they are numbers. Infinite errors say nothing, and are still saved.
+COUNTS = {"rank": (0, COUNTED), "queries": (0, COUNTED), "limit": (1, COUNTED)}
+FIELD_RANGES = COUNTS | {"confidence": (0, 1)} | dict.fromkeys(("bound", "bound_v", "residual"), (0, np.inf))
 
 
 def load_recovery(folder: str | os.PathLike[str]) -> Recovery:
@@ -176,7 +180,13 @@ def load_recovery(folder: str | os.PathLike[str]) -> Recovery:
         raise ValueError(f"expected the model in the folder of {path}, got {fields['model']!r}, which lies outside")
     rank: int | list[int] = fields["rank"]
     fields |= {"rank": tuple(rank) if isinstance(rank, list) else rank, "model": load(model)}
-    return Recovery(**fields)
+    found = Recovery(**fields)
+    made = found.model.model if isinstance(found.model, Placed) else found.model
+    said = {"family": found.family, "heads": found.heads, "ranks": len(each(rank))}
+    for name, true in {"family": made.family, "heads": len(made.heads), "ranks": len(made.heads)}.items():
+        if said[name] != true:
+            raise ValueError(f"expected {name} in {path} to be {true!r}, as in {model.name}, got {said[name]!r:.60}")
+    return found
 
 
 def read_fields(path: Path) -> dict[str, Any]:
@@ -197,15 +207,15 @@ def read_fields(path: Path) -> dict[str, Any]:
     for name, value in fields.items():
         if not isinstance(value, FIELD_KINDS[name]) or isinstance(value, bool):
             raise refused(f"{name} is of type {type(value).__name__} there")
-    rank: int | list[int] = fields["rank"]
-    if isinstance(rank, list) and not all(type(one) is int for one in rank):
+    if not all(type(one) is int for one in each(fields["rank"])):
         raise refused("its ranks are not whole numbers")
-    if fields["limit"] < 1:
-        raise refused(f"its limit is {fields['limit']}")
+    for name, (least, most) in FIELD_RANGES.items():
+        if not all(x is None or (is_float(x) and least <= x <= most) for x in each(fields[name])):
+            raise refused(f"expected {name} to be a float from {least} to {most:g}, got {fields[name]!s:.60}")
     if (checked := fields["checked"]) is not None:
         fields["checked"] = checked_of(checked)
         if fields["checked"] is None:
-            raise refused(f"checked is {checked!s:.200} there")
+            raise refused(f"expected checked to be a count, a share and numbers, got {checked!s:.200}")
     return fields
 
 
@@ -214,14 +224,23 @@ def checked_of(fields: dict[str, Any]) -> Checked | None:
     if fields.keys() - PAIRS != {"sequences", "within"} or type(fields["sequences"]) is not int:
         return None
     predicted, answered = numbers_of(fields.get("predicted", [])), numbers_of(fields.get("answered", []))
-    if fields["sequences"] < 1 or type(fields["within"]) not in NUMBER or predicted is None or answered is None:
+    within, sequences = fields["within"], fields["sequences"]
+    fits = 1 <= sequences <= COUNTED and is_float(within) and within >= 0
+    if not fits or predicted is None or answered is None or len(predicted) != len(answered):
         return None
-    return (
-        Checked(fields["sequences"], fields["within"], predicted, answered) if len(predicted) == len(answered) else None
-    )
+    return Checked(sequences, within, predicted, answered)
 
 
 def numbers_of(value: Any) -> tuple[float, ...] | None:
     """The numbers of a list, None where it is none of numbers."""
     several = cast("list[Any]", value) if isinstance(value, list) else list[Any]([None])
-    return tuple(float(x) for x in several) if all(type(x) in NUMBER for x in several) else None
+    return tuple(float(x) for x in several) if all(is_float(x) for x in several) else None
+
+
+def is_float(x: Any) -> bool:
+    """Whether a float can be that number: it may be infinite, and no NaN."""
+    return type(x) in NUMBER and (abs(x) < 2**1023 or abs(x) == np.inf)
+
+
+def each(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]

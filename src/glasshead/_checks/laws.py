@@ -29,7 +29,7 @@ from .._errors import (
     TargetMismatch,
 )
 from .._meters import Values
-from .._oracles import Oracle, law_token
+from .._oracles import Oracle, law_token, near_token
 from .._types import Float
 from .held_out import Compared
 from .noise import Unpromised, find_unpromised
@@ -229,7 +229,7 @@ def check_layer_laws(
     one, three = token[None, None], np.stack([other, another, token])[None]
     size = float(np.abs(bias).max() + np.abs(B).sum(axis=0).max() * np.abs(token).max())
     # No score is steep enough to tell such tokens apart, and any share but a half would be a residual connection's.
-    near = np.stack([token + np.sqrt(oracle.roundoff) * other, token])[None]
+    near = np.stack([near_token(oracle, token, other), token])[None]
     nearby = (near[0, 0] - token) @ B
     asked = Asked(oracle)
     asked.remember(one, first[None])

@@ -224,6 +224,7 @@ class Block(WholeLayer):
         index = as_real(tensors["residual_map"], "residual_map")
         check_shape(index.shape == () and index in range(len(RESIDUAL_MAPS)), "one of the residual maps", index.shape)
         norms = [(name.split("."), float(eps)) for name, eps in sorted(tensors.items()) if name.startswith("norms.")]
+        check_shape(tensors["free"].ndim == 2, "free directions (f, d)", tensors["free"].shape)
         turning = part(tensors, "rotary")
         behind = [kind.from_tensors(named) for name, kind in BEHIND.items() if (named := part(tensors, name))]
         return cls(

@@ -79,6 +79,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     family = metadata.get("family")
     if family not in (*FAMILIES, *BESIDE):
         raise ValueError(f"{path} holds a {family!r}, this glasshead knows {sorted((*FAMILIES, *BESIDE))}")
+    for name, tensor in tensors.items():
+        if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
+            wrong = np.sum(~np.isfinite(tensor))
+            raise ValueError(f"{path} is damaged: expected {name} to be finite, got {wrong} NaN or infinite entries")
     try:
         return model_class(family).from_tensors(tensors)
     except KeyError as error:

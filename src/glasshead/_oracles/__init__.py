@@ -20,6 +20,7 @@ from .base import (
     Wrapper,
     batch_rounding,
     law_token,
+    near_token,
     read_opening,
     read_rows,
     read_unit_rows,

@@ -174,6 +174,14 @@ def law_token(oracle: Oracle, rng: np.random.Generator) -> np.ndarray:
     return token * min(1.0, oracle.reach) / np.linalg.norm(token)
 
 
+def near_token(oracle: Oracle, token: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The token and a little of another: to the side that is not longer, where the box takes no longer one."""
+    step = np.sqrt(oracle.roundoff) * other
+    side = 1.0 if np.linalg.norm(token + step) <= oracle.reach else -np.copysign(1.0, token @ other)
+    near = token + side * step
+    return near * min(1.0, oracle.reach / float(np.linalg.norm(near)))
+
+
 @dataclass(frozen=True)
 class Opening:
     """What the box answered to the zero token and to one other, `token`.

@@ -84,7 +84,7 @@ def find_sphere(oracle: Oracle, rng: np.random.Generator, alike_at: dict[float, 
 
 def find_order(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> bool:
     """Whether the order of keys matters, as for rotary positions. Three queries."""
-    x, y, z, q = sphere.random((4,), rng) @ sphere.basis
+    x, y, z, q = min(1.0, oracle.reach / sphere.radius) * sphere.random((4,), rng) @ sphere.basis
     answers = np.asarray(oracle(np.stack([[x, y, q], [y, x, q], [x, z, q]])))
     swapped, other = norms(answers[1:] - answers[0])
     return bool(swapped > SAME_ANSWER * other)

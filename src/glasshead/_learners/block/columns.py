@@ -75,7 +75,8 @@ def scored_blocks(
     moved = float(np.median(norms(D @ heads.B.sum(axis=0) @ at.jacobian))) * np.sqrt(each) / (copies_of(oracle) + each)
     scored = np.sqrt(dim / np.max(np.sum(heads.k**2, axis=1)))  # in the loudest head
     most = MOVED_BY_TOKENS * near(at) * np.linalg.norm(at.answer)
-    length = min(scored, most / moved, OF_REACH * oracle.reach)
+    farthest = (1 + TOKEN_DISTANCE) * float(np.linalg.norm(at.token))  # that a last token may be
+    length = min(scored, most / moved, OF_REACH * oracle.reach, oracle.reach - farthest)
     return length * D.reshape(blocks, each, dim)
 
 

@@ -33,6 +33,7 @@ CURVED, FEW_CURVED = (2.0, 0.5, 8.0), (8.0, 4.0, 16.0)
 MOST_WAYS = 4  # to see heads, tried on the same rows
 SCORES = 1.0  # typical, of keys in rows
 LONGEST_KEYS = 2.0  # times ordinary tokens
+REFERENCE_OF_REACH = 0.4  # what a reference may take of it: keys beside it have the rest
 MOST_MOVED = 0.03  # of an answer, by a key in a row; less where directions are seen so many times worse than others:
 KEY_CONDITION = 3e4
 SHORTER_KEYS, KEY_SHORTENINGS = 0.25, 3  # rows in which no heads are found are asked with shorter keys
@@ -67,6 +68,7 @@ class Found:
 def find_block(oracle: Oracle, rng: np.random.Generator, size: float) -> Found:
     oracle.stage = "reading single tokens"
     tokens = size * rng.standard_normal((REFERENCES, oracle.dim))
+    tokens /= np.maximum(1.0, norms(tokens)[:, None] / (REFERENCE_OF_REACH * oracle.reach))
     references = [read_reference(oracle, token, size) for token in tokens]
     if not all(np.any(at.jacobian) for at in references):
         raise NotConverged("answers to single tokens do not change with the token, so they say nothing about sequences")
@@ -126,7 +128,8 @@ def find_first_heads(
                 z = rng.standard_normal((rows_needed(oracle.dim, len(view.gains), way), oracle.dim))
                 moved = float(np.median(norms(view.seen(z @ total.B)))) / (copies_of(oracle) + 1)
                 most = MOST_MOVED / (1 + condition(view) / KEY_CONDITION) * float(np.linalg.norm(at.answer))
-                limits = (SCORES, typical), (LONGEST_KEYS * size, 1.0), (most, moved)
+                rest = (1 - REFERENCE_OF_REACH) * oracle.reach, float(norms(z).max())
+                limits = (SCORES, typical), (LONGEST_KEYS * size, 1.0), (most, moved), rest
                 z *= min(most / seen for most, seen in limits if seen > 0) * SHORTER_KEYS**shorter
                 rows = read_key_rows(oracle, at, total, z)
             rows, heads = find_heads(

@@ -115,7 +115,11 @@ def read_pencil(
     d, q, B = oracle.dim, at.token, total.B
     length = size * oracle.roundoff**0.25
     matched, wanted = few_digits(oracle) and at.kinked, MATCHED_ROUNDINGS * oracle.roundoff
-    frame, z = length * np.sqrt(d) * random_rotation(d, rng), length * rng.standard_normal(d)
+    powers = SIXTH_ORDER if few_digits(oracle) else SECOND_ORDER
+    rotation, z = random_rotation(d, rng), rng.standard_normal(d)
+    farthest = powers[-1][0] * (np.sqrt(d) + float(np.linalg.norm(z)))
+    length = min(length, (oracle.reach - float(np.linalg.norm(q))) / farthest)  # or tokens may not be sent
+    frame, z = length * np.sqrt(d) * rotation, length * z
 
     def form(Z: np.ndarray) -> np.ndarray:
         both = np.concatenate([Z, -Z])
@@ -126,7 +130,6 @@ def read_pencil(
             left = answers - read_single(oracle, q + first)
         return left[: len(Z)] + left[len(Z) :]
 
-    powers = SIXTH_ORDER if few_digits(oracle) else SECOND_ORDER
     even = sum(weight / k**2 * (form(k * (z + frame)) - form(k * (z - frame))) for k, weight in powers)
     bilinear = np.linalg.solve(frame, even) / length
     left, s, right = svd(view.seen(B))
