@@ -20,6 +20,8 @@ from .base import (
     Wrapper,
     batch_rounding,
     law_token,
+    read_first_answers,
+    read_format,
     read_opening,
     read_rows,
     read_unit_rows,

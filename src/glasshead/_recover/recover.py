@@ -11,12 +11,7 @@ from os import PathLike
 
 import numpy as np
 
-from .._checks import (
-    JUDGE_QUERIES,
-    check_everywhere,
-    find_cause_of,
-    find_rounded_tokens,
-)
+from .._checks import JUDGE_QUERIES, check_everywhere, find_cause_of, find_rounded_tokens
 from .._errors import (
     ANY_ORDER,
     COPIED_KEY,
@@ -32,7 +27,19 @@ from .._families import FAMILIES, Method, resolve
 from .._journal import journalled
 from .._learned import HeldOut, Learned
 from .._models import Block, FrontHead, Norm
-from .._oracles import Answering, Flat, Opening, Oracle, Report, Unplaced, as_oracle, bar, guarded, read_opening
+from .._oracles import (
+    Answering,
+    Flat,
+    Opening,
+    Oracle,
+    Report,
+    Unplaced,
+    as_oracle,
+    bar,
+    guarded,
+    read_first_answers,
+    read_opening,
+)
 from .._recognise import LAST_RESORT, NO_GUESS, Failure, find_families, find_next
 from .._recovery import Recovery
 from .._types import no_type_check
@@ -139,7 +146,7 @@ def attempt(box: Oracle, wanted: Wanted) -> Outcome:
 
 def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
     """Try what a few answers suggest; where a family does not fit, what its failure suggests."""
-    opening = read_opening(oracle, np.random.default_rng(wanted.seed))
+    opening = read_first_answers(oracle, np.random.default_rng(wanted.seed))
     guess = find_families(oracle, opening, wanted.seed, wanted.rank is None and wanted.accuracy is None)
     tried: list[str] = []
     first: TargetMismatch | None = None
