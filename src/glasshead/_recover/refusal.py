@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import numpy as np
@@ -36,7 +36,7 @@ CAUSE_QUERIES = 64  # of the plan, for finding out why, once nothing explains th
 
 
 @contextmanager
-def within_plan(oracle: Oracle, family: str, last: bool, outputs: int, start: int) -> Iterator[Oracle]:
+def within_plan(oracle: Oracle, family: str, last: bool, outputs: int, start: int) -> Generator[Oracle]:
     """The oracle for an attempt under "auto", which began after `start` queries. A block, and what is tried `last`, may
     take no more than is left of its plan; how many heads or neurons others have, and so their plan, shows late."""
     if not last and family != "block":
