@@ -125,10 +125,11 @@ def plan(
     them are wrong, 13 times as many.
 
     A "transformer" takes 1.6 queries for each parameter of its network, which has `width` neurons, and one for each
-    score of W; behind "any-network" a score takes ten. For "multi-head" each of the `heads` takes what one does, key
-    bias included, and about a hundred more and `2.5 dim` for telling it from the others. For "auto" it is the most that
-    is asked before a box of none of these families is refused; one that is of some family takes what that family does,
-    3% and 32 queries more at most. Where answers hold as many numbers as a token, `outputs=dim`, it may be a "block".
+    score of W, all twelve times where it answers in float32; behind "any-network" a score takes ten. For "multi-head"
+    each of the `heads` takes what one does, key bias included, and about a hundred more and `2.5 dim` to tell it. For
+    "auto" it is the most that is asked before a box of none of these families is refused, unless what is behind it
+    looks like ReLU: then add a "transformer"; one that is of some family takes what that does, 3% and 32 queries more
+    at most. Where answers hold as many numbers as a token, `outputs=dim`, it may be a "block".
     """
     return planned(Sizes(dim, rank, heads, width, answers, accuracy, biases, outputs), family).queries
 
@@ -187,8 +188,7 @@ def plan_auto(box: Sizes) -> Planned:
     tried = [plan_attention(box), plan_heads(box), plan_any_network(box)]
     tried += [] if box.width is None else [plan_transformer(box)]
     tried += [] if box.outputs == 1 else [plan_block(box)]
-    dearest = max(SOLVED_AT_ONCE, *(each.queries for each in tried))
-    return Planned(math.ceil(REFUSED * dearest), tried[0].parameters)
+    return Planned(math.ceil(REFUSED * max(SOLVED_AT_ONCE, *(each.queries for each in tried))), tried[0].parameters)
 
 
 def plan_attention(box: Sizes) -> Planned:
