@@ -8,8 +8,8 @@ import pytest
 import glasshead as gh
 from glasshead._errors import ANY_RANK
 from glasshead._meters import value
-from glasshead._oracles import law_token
-from glasshead._recognise import find_several
+from glasshead._oracles import law_token, read_first_answers
+from glasshead._recognise.rules import find_several
 
 from .helpers import head
 from .multi.layers import layer
@@ -127,4 +127,5 @@ def test_several_heads_are_told_by_typical_answers(seed):
         return (box(X) + size).astype(np.float32)
 
     oracle = gh.ValueOracle(answer, dim=6, dtype="float32")
-    assert find_several(oracle, np.random.default_rng(seed)).families == ("multi-head",)
+    opening = read_first_answers(oracle, np.random.default_rng(seed + 100))
+    assert find_several(oracle, np.random.default_rng(seed), opening).families == ("multi-head",)

@@ -49,6 +49,54 @@ def test_next_to_nothing(name):
     assert automatic <= 1.03 * named + 32
 
 
+FEW_DIGITS = {
+    "a head": (head(8, key_bias=1.0, bias=1.0), "attention"),
+    "two heads": (layer(4, 2, 1), "multi-head"),
+    "two heads of rank 2": (layer(8, 2, 2, seed=1), "multi-head"),
+    "two heads of rank 4": (layer(16, 2, 4, seed=1), "multi-head"),
+    "three heads": (layer(8, 3, 2, seed=1), "multi-head"),
+    "a layer": (vector.layer(16, 4), "multi-head"),
+    "a Transformer": (gh.Transformer.random(8, 8, seed=1), "transformer"),
+    "a wide Transformer": (gh.Transformer.random(8, 32, seed=1), "transformer"),
+    "a block": (Block(8, seed=8), "any-network"),
+    "a small block": (Block(4, seed=1), "any-network"),
+    "a block of tanh": (Block(8, act="tanh", seed=2), "any-network"),
+    "a block of ReLU and norms": (Block(8, act="relu", seed=5), "any-network"),
+}
+
+
+def single(box):
+    return lambda X: box(X).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", FEW_DIGITS)
+def test_next_to_nothing_in_float32(name):
+    box, family = FEW_DIGITS[name]
+    named, found = asked(single(box), box.dim, family=family)
+    automatic, also = asked(single(box), box.dim)
+    assert found == also == family
+    assert automatic <= 1.03 * named + 32
+
+
+@pytest.mark.parametrize("tolerance", [1e-9, 1e-7])
+@pytest.mark.parametrize("name", ["a Transformer", "a wide Transformer", "a block"])
+def test_next_to_nothing_with_a_tolerance(name, tolerance):
+    box, family = FEW_DIGITS[name]
+
+    def recovered(**arguments):
+        noisy = gh.defences.noisy(box, tolerance)
+        return gh.recover(gh.ValueOracle(noisy, dim=box.dim, tolerance=tolerance), **arguments)
+
+    named, automatic = recovered(family=family), recovered()
+    assert named.family == automatic.family == family
+    assert automatic.queries <= 1.03 * named.queries + 32
+
+
+def test_heads_that_fail_beside_what_one_head_left_are_read_anew():
+    box = layer(4, 2, 1, seed=5)
+    assert asked(single(box), 4)[1] == "multi-head"
+
+
 def encoder(dim: int, heads: int):
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(dim, heads, 4 * dim, dropout=0.0, batch_first=True, dtype=torch.float64)
@@ -82,6 +130,10 @@ FOREIGN = {
     "an encoder layer": (lambda: encoder(16, 4), 16),
     "one output of it": (lambda: first_output(encoder(16, 4)), 16),
     "positions in a layer": (lambda: positioned(vector.layer(8, 2)), 8),
+    "hard attention in float32": (lambda: single(impostor("hard_attention", 8)), 8),
+    "nearly a head in float32": (lambda: single(impostor("nearly_one_head", 8)), 8),
+    "an encoder layer in float32": (lambda: single(encoder(16, 4)), 16),
+    "one output of it in float32": (lambda: single(first_output(encoder(16, 4))), 16),
 }
 
 
@@ -91,7 +143,8 @@ def test_a_refusal_costs_what_the_plan_says(name):
     oracle = gh.ValueOracle(make(), dim=dim)
     with pytest.raises(gh.GlassheadError):
         gh.recover(oracle)
-    assert oracle.queries <= gh.plan(dim, family="auto")
+    outputs = np.size(make()(np.zeros((1, 1, dim))))
+    assert oracle.queries <= gh.plan(dim, family="auto", outputs=outputs)
 
 
 def test_the_plan_of_auto_is_a_fifth_more_than_the_dearest():
@@ -99,3 +152,4 @@ def test_the_plan_of_auto_is_a_fifth_more_than_the_dearest():
     assert gh.plan(16, family="auto", heads=40) == -(-12 * gh.plan(16, family="multi-head", heads=40) // 10)
     assert gh.plan(16, family="auto", outputs=16) == -(-12 * gh.plan(16, family="block") // 10)
     assert gh.plan(16, family="auto", answers="sign") == gh.plan(16, answers="sign")
+    assert gh.plan(4, family="auto") == gh.plan(8, family="auto") == 2160

@@ -95,6 +95,7 @@ TELLING = 96  # for each head, beside 2.5 for each dimension: finding and isolat
 NETWORK_OVERHEAD = 192  # what a small network takes beyond its parameters: looking for biases, noise, checks
 EACH = {"value": 10, "sign": 160}  # queries for a score that is read through an unknown network
 REFUSED = 1.2  # times the plan of the dearest family: what all attempts together may cost where none succeeds
+SOLVED_AT_ONCE = 1800  # in any dimension: heads that nothing isolates, or scores behind a box that is hardly a head
 PLACE_QUERIES = 400  # looking for tokens where that network shows the scores, for a normalisation, and the check
 
 
@@ -122,10 +123,11 @@ def plan(
     them are wrong, 13 times as many.
 
     A "transformer" takes 1.6 queries for each parameter of its network, which has `width` neurons, and one for each
-    score of W; behind "any-network" a score takes ten. For "multi-head" each of the `heads` takes what one does, key
-    bias included, and about a hundred more and `2.5 dim` for telling it from the others. For "auto" it is the most that
-    is asked before a box of none of these families is refused; one that is of some family takes what that family does,
-    3% and 32 queries more at most. Where answers hold as many numbers as a token, `outputs=dim`, it may be a "block".
+    score of W, all twelve times where it answers in float32; behind "any-network" a score takes ten. For "multi-head"
+    each of the `heads` takes what one does, key bias included, and about a hundred more and `2.5 dim` to tell it. For
+    "auto" it is the most that is asked before a box of none of these families is refused, unless what is behind it
+    looks like ReLU: then add a "transformer"; one that is of some family takes what that does, 3% and 32 queries more
+    at most. Where answers hold as many numbers as a token, `outputs=dim`, it may be a "block".
     """
     return planned(Sizes(dim, rank, heads, width, answers, accuracy, biases, outputs), family).queries
 
@@ -177,14 +179,14 @@ def planned(box: Sizes, family: str) -> Planned:
 
 
 def plan_auto(box: Sizes) -> Planned:
-    """What "auto" asks at most before it refuses: a fifth more than the dearest family that it may try. From yes and no
-    it tries one head only."""
+    """What "auto" asks at most before it refuses: a fifth more than the dearest family that it may try, which takes
+    `SOLVED_AT_ONCE` at least. From yes and no it tries one head only."""
     if box.answers == "sign":
         return plan_attention(box)
     tried = [plan_attention(box), plan_heads(box), plan_any_network(box)]
     tried += [] if box.width is None else [plan_transformer(box)]
     tried += [] if box.outputs == 1 else [plan_block(box)]
-    return Planned(math.ceil(REFUSED * max(each.queries for each in tried)), tried[0].parameters)
+    return Planned(math.ceil(REFUSED * max(SOLVED_AT_ONCE, *(each.queries for each in tried))), tried[0].parameters)
 
 
 def plan_attention(box: Sizes) -> Planned:

@@ -30,7 +30,7 @@ from .._meters import (
     lever,
     mix_third_key,
 )
-from .._oracles import Oracle
+from .._oracles import DOUBLE, Oracle
 
 SQUEEZED_LOGIT = 0.5  # rms of the logits that the key bias alone gives to keys squeezed along it
 # Dimensions in which the key bias may be read again, d more queries, with keys that hardly see it: it halves the error
@@ -81,8 +81,7 @@ def find_frames_without_bias(meter: ValueMeter, rng: np.random.Generator, alone:
 
 
 def leaning_queries(meter: ValueMeter, rng: np.random.Generator) -> Frame:
-    """Queries for when a small key bias may hide behind a tolerance: leaning to one side, so that what it does to all
-    columns alike lands in one direction."""
+    """Queries that lean to one side: what a key bias behind a tolerance does to all columns lands in one direction."""
     axis, d = across(meter.values.v / np.linalg.norm(meter.values.v), rng), meter.oracle.dim
     return cone(axis, rng, lean=float(max(1 / np.sqrt(d), LEAN / d ** (1 / 6))))
 
@@ -105,9 +104,10 @@ def find_frames_with_bias(meter: ValueMeter, rng: np.random.Generator, around: n
     )
     if again:
         meter = read_key_bias(meter, rho)
+    alone = around is None and oracle.roundoff > DOUBLE  # else the key bias has told before
 
     def read_pilot(kappa: float, count: int):
-        return read_pilots(meter.at(rho, kappa), count, rng, alone=False)  # the key bias has told before
+        return read_pilots(meter.at(rho, kappa), count, rng, alone)
 
     return meter.at(rho, find_scale_or_refuse(meter, read_pilot, oracle.reach - rho, pilots=pilots_for(meter.keys)))
 

@@ -21,6 +21,8 @@ from .base import (
     batch_rounding,
     law_token,
     near_token,
+    read_first_answers,
+    read_format,
     read_opening,
     read_rows,
     read_unit_rows,

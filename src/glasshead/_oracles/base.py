@@ -206,22 +206,27 @@ class Opening:
 FORMAT_TOKENS = 16  # single tokens, whose answers show how many digits there are
 
 
-def read_format(oracle: Oracle, rng: np.random.Generator) -> None:
+def read_format(oracle: Oracle, opening: Opening) -> None:
     """Single tokens until it is known how many digits answers have; none where the first one had them all, or where
     the values of a head take as many anyway. Bounds of what is read first would be too small otherwise."""
-    if not oracle.format_known and oracle.dim < FORMAT_TOKENS:
+    if np.any(opening.first != opening.zero) and not oracle.format_known and oracle.dim < FORMAT_TOKENS:
+        rng = deepcopy(opening.after)
         oracle(np.stack([rng.uniform(0.5, 1.0) * law_token(oracle, rng) for _ in range(FORMAT_TOKENS)])[:, None])
 
 
 def read_opening(oracle: Oracle, rng: np.random.Generator) -> Opening:
     """Two queries, and some more where answers of a small box do not show their format at once."""
+    opening = read_first_answers(oracle, rng)
+    read_format(oracle, opening)
+    return opening
+
+
+def read_first_answers(oracle: Oracle, rng: np.random.Generator) -> Opening:
+    """The two queries alone, for who does not know yet whether the format matters."""
     before = deepcopy(rng)
     token = law_token(oracle, rng)
     zero, first = (np.asarray(answer) for answer in oracle(np.stack([np.zeros_like(token), token])[:, None]))
-    after = deepcopy(rng)
-    if np.any(first != zero):
-        read_format(oracle, rng)
-    return Opening(token, zero, first, before, after)
+    return Opening(token, zero, first, before, after=deepcopy(rng))
 
 
 HEADROOM = 2.0**8  # how far a signal should stand above the bias it is read against

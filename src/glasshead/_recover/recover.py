@@ -11,12 +11,7 @@ from os import PathLike
 
 import numpy as np
 
-from .._checks import (
-    JUDGE_QUERIES,
-    check_everywhere,
-    find_cause_of,
-    find_rounded_tokens,
-)
+from .._checks import JUDGE_QUERIES, check_everywhere, find_cause_of, find_rounded_tokens
 from .._errors import (
     ANY_ORDER,
     COPIED_KEY,
@@ -32,7 +27,19 @@ from .._families import FAMILIES, Method, resolve
 from .._journal import journalled
 from .._learned import HeldOut, Learned
 from .._models import Block, FrontHead, Norm
-from .._oracles import Answering, Flat, Opening, Oracle, Report, Unplaced, as_oracle, bar, guarded, read_opening
+from .._oracles import (
+    Answering,
+    Flat,
+    Opening,
+    Oracle,
+    Report,
+    Unplaced,
+    as_oracle,
+    bar,
+    guarded,
+    read_first_answers,
+    read_opening,
+)
 from .._recognise import LAST_RESORT, NO_GUESS, Failure, find_families, find_next
 from .._recovery import Recovery
 from .._types import no_type_check
@@ -46,7 +53,7 @@ from .arguments import (
     family_without_look,
     settings,
 )
-from .refusal import add_notes, as_accurate, half_the_digits, inaccurate, too_coarse, why_not
+from .refusal import add_notes, as_accurate, half_the_digits, inaccurate, too_coarse, why_not, within_plan
 from .surroundings import find_unplaced, recover_inside, with_places, without_places
 
 LARGEST_BOUND = float(np.finfo(float).max)  # on an error of W: a larger one is none
@@ -141,7 +148,8 @@ def attempt(box: Oracle, wanted: Wanted) -> Outcome:
 
 def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
     """Try what a few answers suggest; where a family does not fit, what its failure suggests."""
-    opening = read_opening(oracle, np.random.default_rng(wanted.seed))
+    start = oracle.queries
+    opening = read_first_answers(oracle, np.random.default_rng(wanted.seed))
     guess = find_families(oracle, opening, wanted.seed, wanted.rank is None and wanted.accuracy is None)
     tried: list[str] = []
     first: TargetMismatch | None = None
@@ -151,7 +159,8 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
         family = guess.families[0]
         tried.append(family)
         try:
-            found, warning = recover_as(oracle, wanted, family, opening, guess.words)
+            with within_plan(oracle, family, guess is LAST_RESORT, opening.outputs, start) as asked:
+                found, warning = recover_as(asked, wanted, family, opening, guess.words)
         except (TargetMismatch, NotIdentifiable, NotConverged) as error:
             if first is not None and isinstance(error, NotConverged):
                 raise first from error  # that something else does not converge either is no news

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 import numpy as np
 
 from .._checks import TOO_FEW_DIGITS
-from .._errors import AccuracyUnreachable, GlassheadError
+from .._errors import AccuracyUnreachable, BudgetExceeded, GlassheadError, NotConverged
 from .._families import NEEDED, PROMISES, Family
-from .._oracles import Oracle
+from .._oracles import Budgeted, Oracle
+from .._plan import plan
 from .._recovery import Recovery
 
 
@@ -26,6 +30,27 @@ def add_notes(error: GlassheadError, tried: list[str], rank: int | None, dim: in
             f"Several heads in front of a network show apart only in all of its outputs: this box gives "
             f"{outputs} of {dim}; with all of them family='block' may find them"
         )
+
+
+CAUSE_QUERIES = 64  # of the plan, for finding out why, once nothing explains the box
+
+
+@contextmanager
+def within_plan(oracle: Oracle, family: str, last: bool, outputs: int, start: int) -> Generator[Oracle]:
+    """The oracle for an attempt under "auto", which began after `start` queries. A block, and what is tried `last`, may
+    take no more than is left of its plan; how many heads or neurons others have, and so their plan, shows late."""
+    if not last and family != "block":
+        yield oracle
+        return
+    most = plan(oracle.dim, family="auto", outputs=outputs) - CAUSE_QUERIES
+    asked = Budgeted(oracle, max(0, most - (oracle.queries - start)))
+    try:
+        yield asked
+    except BudgetExceeded as error:
+        if error.budget != asked.budget:  # that of the caller
+            raise
+        words = f"the box may be of family {family!r}, but is not recovered in the {most} queries planned for 'auto'"
+        raise NotConverged(f"{words}; name the family to go on") from error
 
 
 def why_not(declared: Family, oracle: Oracle, rank: int | None) -> str:

@@ -28,7 +28,7 @@ from ..._errors import (
 )
 from ..._learned import LearnedCombined, LearnedMultiHead, LearnedVector
 from ..._models import MultiHead
-from ..._oracles import OneNumber, Opening, Oracle
+from ..._oracles import DOUBLE, OneNumber, Opening, Oracle
 from ..attention import learn_attention
 from .combination import learn_combined
 from .one_by_one import learn_multi_head
@@ -103,10 +103,15 @@ def learn_sum(
     before = None if opening is None or drowned(opening.known) else opening.known
     first: GlassheadError
     try:
+        start = deepcopy(rng)
         found = learn_multi_head(oracle, rng, rank, accuracy, before)
         check = check_heads_everywhere(oracle, found, rng)
         if check.evidence is None:
             return replace(found, check=check)
+        if before is not None and oracle.roundoff > DOUBLE:
+            # Heads came out, but few digits leave little room for what v is off: with one of its own, as for who named
+            # the family, they may pass.
+            return learn_sum(oracle, start, rank, accuracy)
         first = TargetMismatch(not_heads("or its answers are less accurate than promised", rank), check.evidence, found)
     except (NotConverged, NotIdentifiable, TargetMismatch) as error:
         first = error
