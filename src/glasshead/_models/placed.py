@@ -56,7 +56,11 @@ class Placed:
     def ask(self, f: Any) -> None:
         """From now on the model asks the box f, which adds positions by itself, for what lies behind its heads."""
         first = self.positions[0]
-        self.model.behind = lambda X: f(np.asarray(X) - first)  # it is asked about single tokens
+
+        def behind(X: ArrayLike) -> Any:  # it is asked about single tokens
+            return f(np.asarray(X) - first)
+
+        self.model.behind = behind
 
     def numpy(self) -> Placed:
         return Placed(self.model.numpy(), np.asarray(self.positions))
