@@ -198,7 +198,8 @@ def audit(
 
 def check_defences(own: Any) -> None:
     words = 'names with callables that wrap a box, such as {"two decimals": partial(gh.defences.rounded, decimals=2)}'
-    if own is not None and (not isinstance(own, Mapping) or not all(map(callable, own.values()))):
+    named: Any = own
+    if own is not None and (not isinstance(own, Mapping) or not all(map(callable, named.values()))):
         raise TypeError(f"expected defences= to map {words}, got {own!r}")
     if own is not None and "as it is" in own:
         raise ValueError('expected other names than "as it is" in defences=: that is the box without any')

@@ -85,7 +85,7 @@ def from_onnx(
     else:
         box.fixed = box.shape[axis]
         box.layout, asked = find_reading(box.raw, dim, longest, Layout(axis == 0, place), box.fixed)
-    kw = {"max_norm": max_norm, "dtype": box.dtype, **promise}
+    kw: dict[str, Any] = {"max_norm": max_norm, "dtype": box.dtype, **promise}
     return opened(box, dim, answers=answers, notes=box.notes, asked=asked, **kw)
 
 

@@ -152,7 +152,9 @@ class Actors:
         parts = cut(X, len(self._actors), self._batch)
         found, lost = [np.empty(0)] * len(parts), [0] * len(parts)
         waiting, sent = deque(range(len(parts))), dict[Any, tuple[int, int]]()
-        free = deque(slot for slot in [*range(len(self._actors))] * AT_ONCE if slot not in self._away.values())
+        free: deque[int] = deque(
+            slot for slot in [*range(len(self._actors))] * AT_ONCE if slot not in self._away.values()
+        )
         while waiting or sent:
             while waiting and free:
                 slot, k = free.popleft(), waiting.popleft()

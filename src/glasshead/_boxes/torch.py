@@ -67,7 +67,7 @@ def from_torch(
         ask, layout = own_way
         box, asked = TensorBox(ask, formats[0], device or where, output, layout), 0
     notes += [*said, *box.notes]
-    kw = {"max_norm": max_norm, **box.promise, **promise}
+    kw: dict[str, Any] = {"max_norm": max_norm, **box.promise, **promise}
     return opened(box, dim, answers=answers, notes=notes, asked=asked, **kw)
 
 

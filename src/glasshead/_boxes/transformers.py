@@ -72,7 +72,8 @@ def from_transformers(
         dim, places = ask.look(formats[0], device)
         notes += [f"layer {layer} of {len(layers)}, a {type(layers[layer]).__name__}, is asked alone", *places]
     box = TensorBox(ask, formats[0], device)
-    kw, asked = {"max_norm": max_norm, **box.promise, **promise}, 0
+    asked = 0
+    kw: dict[str, Any] = {"max_norm": max_norm, **box.promise, **promise}
     if formats[0] == "float64":
         look = ValueOracle(box, dim, max_norm=max_norm)
         if read_rounding(look):

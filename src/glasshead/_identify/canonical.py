@@ -6,6 +6,7 @@ Here every model is a `HeadSum`: heads and a bias in float64, with v of shape (d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import norm
@@ -28,13 +29,13 @@ class HeadSum:
         return MultiHead(self.heads or [silent], bias=self.bias)
 
 
-def as_head_sum(model) -> HeadSum:
+def as_head_sum(model: Any) -> HeadSum:
     check_model(model)
     bias = np.atleast_1d(np.asarray(model.bias, np.float64))
     return HeadSum(model.dim, [with_value_columns(head) for head in model.heads], bias)
 
 
-def check_model(model) -> None:
+def check_model(model: Any) -> None:
     if not isinstance(model, Attention | MultiHead):
         raise TypeError(f"expected a gh.Attention or a gh.MultiHead, got {type(model).__name__}")
 

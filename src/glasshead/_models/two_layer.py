@@ -113,8 +113,8 @@ class TwoLayer:
     def tensors(self) -> dict[str, np.ndarray]:
         named = {"W1": self.W1, "b1": self.b1, "W2": self.W2, "b2": self.b2}
         named["activation"] = np.array(float(list(ACTIVATIONS).index(self.activation)))
-        gate = {} if self.gate is None else {"gate": self.gate, "gate_bias": self.gate_bias}
-        return named | gate
+        gate = {"gate": self.gate, "gate_bias": self.gate_bias}
+        return named | {name: x for name, x in gate.items() if x is not None}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> TwoLayer:

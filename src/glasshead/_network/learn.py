@@ -198,7 +198,7 @@ def find_neurons(span: Span, activation: str, rng: np.random.Generator) -> Neuro
     kinds = [kind for kind, names in (("plain", PLAIN), ("gated", GATED)) if activation in names]
     if len(kinds) == 2 and not isolated(span, rng):
         kinds.reverse()
-    seen = []
+    seen: list[str] = []
     for kind in kinds:
         if kind == "plain":
             g, u = rank_ones(span, rng), None

@@ -101,7 +101,8 @@ def page(data: dict[str, Any]) -> str:
     """The HTML, with styles, scripts and data inside it and a policy that lets it load and evaluate nothing else."""
     style = asset("style.css")
     script = '(() => {\n"use strict";\n' + "\n".join(asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
-    target = data["audit"]["target"] if data["kind"] == "audit" else (data["run"] or {}).get("target", data["model"])
+    run: dict[str, Any] = data.get("run") or {}
+    target = data["audit"]["target"] if data["kind"] == "audit" else run.get("target", data["model"])
     named = {"audit": "Audit", "recovery": "Recovery"}[data["kind"]]
     filled = {
         "TITLE": escape(f"{named} of {target}"),
@@ -129,8 +130,9 @@ def embedded(data: Any) -> str:
 
 
 def finite(value: Any) -> Any:
+    inside: Any = value
     if isinstance(value, dict):
-        return {name: finite(item) for name, item in value.items()}
+        return {name: finite(item) for name, item in inside.items()}
     if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
+        return [finite(item) for item in inside]
     return None if isinstance(value, float) and not math.isfinite(value) else value
