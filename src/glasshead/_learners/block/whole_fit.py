@@ -118,7 +118,11 @@ def whole_fit(
 def few_fit(
     start: Whole, count: int, changed: Callable[[Whole, np.ndarray], Whole], missing: Callable[[Whole], np.ndarray]
 ) -> Whole:
-    """The model with so many numbers moved that the least is `missing`: Levenberg's method with numeric derivatives."""
+    """The model with so many numbers moved that the least is `missing`: Levenberg's method with numeric derivatives.
+
+    `scipy.optimize.least_squares` with "lm" was tried, with its derivatives and with these: a network between two norms
+    (`tests/block/test_block_network.py`) then came out 2e-6 off and was refused.
+    """
     best, left, damping = start, missing(start), FIRST_DAMPED
     for _ in range(FEW_ROUNDS):
         steps = NUDGE * np.eye(count)
