@@ -81,3 +81,10 @@ def test_a_head_that_is_refused_without_vectors_is_refused_with_them(seed):
     for cap in (2000, 100_000):
         with pytest.raises(gh.TargetMismatch, match="without them copies of a token are answered"):
             gh.recover(gh.ValueOracle(lambda X, cap=cap: box(X, cap), 4), places=64)
+
+
+@pytest.mark.parametrize("longest", [0.5, 2.0, 10.0, 100.0])
+def test_tokens_that_are_too_short_are_named(longest):
+    oracle = gh.ValueOracle(placed(HEADS["one number"]), D, max_norm=longest)
+    with pytest.raises(gh.TargetMismatch, match="no vectors in front were found: .*too short"):
+        gh.recover(oracle, places=64)
