@@ -66,20 +66,40 @@ def test_as_many_places_as_the_judge_asks_about():
         gh.recover(gh.ValueOracle(placed(HEADS["one number"]), D), places=8)
 
 
+class Capped:
+    """A head with two outputs whose scores are capped softly, on tokens with vectors of that size."""
+
+    def __init__(self, d, rank, size, seed, cap=np.inf):
+        rng = np.random.default_rng(seed)
+        full = rank == d
+        self.W = rng.normal(size=(d, d)) / d if full else rng.normal(size=(d, rank)) @ rng.normal(size=(rank, d)) / d
+        self.v, self.key_bias = rng.normal(size=(d, 2)), 0.3 * rng.normal(size=d)
+        self.table, self.cap = size * rng.normal(size=(70, d)), cap
+
+    def __call__(self, X):
+        Z = X + self.table[: X.shape[1]]
+        scores = np.einsum("bnd,bd->bn", Z, Z[:, -1] @ self.W.T + self.key_bias)
+        scores = scores if self.cap == np.inf else self.cap * np.tanh(scores / self.cap)
+        return np.einsum("bn,bnd->bd", softmax(scores, axis=1), Z) @ self.v + 0.5
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_head_that_is_refused_without_vectors_is_refused_with_them(seed):
-    rng = np.random.default_rng(seed)
-    W, v, key_bias = rng.normal(size=(4, 4)) / 4, rng.normal(size=(4, 2)), 0.3 * rng.normal(size=4)
-    table = 3 * rng.normal(size=(70, 4))
-
-    def box(X, cap=np.inf):
-        Z = X + table[: X.shape[1]]
-        scores = np.einsum("bnd,bd->bn", Z, Z[:, -1] @ W.T + key_bias)
-        scores = scores if cap == np.inf else cap * np.tanh(scores / cap)
-        return np.einsum("bn,bnd->bd", softmax(scores, axis=1), Z) @ v + 0.5
-
+    box = Capped(4, 4, 3.0, seed)
     found = gh.recover(gh.ValueOracle(box, 4), places=64)
-    assert np.abs(found.model.model.W - W).max() < 1e-9
+    assert np.abs(found.model.model.W - box.W).max() < 1e-9
     for cap in (2000, 100_000):
         with pytest.raises(gh.TargetMismatch, match="without them copies of a token are answered"):
-            gh.recover(gh.ValueOracle(lambda X, cap=cap: box(X, cap), 4), places=64)
+            gh.recover(gh.ValueOracle(Capped(4, 4, 3.0, seed, cap), 4), places=64)
+
+
+def test_one_head_has_to_predict_half_of_the_digits():
+    with pytest.raises(gh.TargetMismatch, match=r"one head predicts answers to 0\.0001 of the largest only"):
+        gh.recover(gh.ValueOracle(Capped(12, 2, 0.3, 1, 2000), 12), places=64)
+
+
+@pytest.mark.parametrize("longest", [0.5, 2.0, 10.0, 100.0])
+def test_tokens_that_are_too_short_are_named(longest):
+    oracle = gh.ValueOracle(placed(HEADS["one number"]), D, max_norm=longest)
+    with pytest.raises(gh.TargetMismatch, match=r"no vectors in front were found: .*too short"):
+        gh.recover(oracle, places=64)

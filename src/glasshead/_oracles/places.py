@@ -122,6 +122,8 @@ def read_differences(view: LongToken, places: int, rng: np.random.Generator) -> 
     off, rounding = np.inf, ROUNDED * view.oracle.roundoff * float(norms(z).max())
     for _ in range(CORRECTIONS):
         off = 0.0
+        if float(norms(z).max() + norms(table).max()) > view.oracle.reach:
+            raise NotConverged(f"tokens up to {view.oracle.reach:.3g} are too short for them beside long ones")
         for n in range(2, places + 1):
             moved = (view.answers(z[:, None] - table[:n]) - alone) * (length if view.normed else 1.0)
             moved = view.seen(moved if view.back is None else moved @ view.back, q)
@@ -137,6 +139,8 @@ def read_differences(view: LongToken, places: int, rng: np.random.Generator) -> 
 def read_origin(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> Float[np.ndarray, " d"]:
     """p_0: the answer to a key `s u - p_0` has no part that falls with 1 / s."""
     d, length = oracle.dim, RAY_LENGTHS[-1]
+    if 2 * length * sphere.radius > oracle.reach:
+        raise NotConverged(f"tokens up to {oracle.reach:.3g} are too short for the first of them")
 
     def ask(keys: np.ndarray, last: np.ndarray) -> np.ndarray:
         flat, lasts = keys.reshape(-1, d), np.broadcast_to(last, keys.shape).reshape(-1, d)

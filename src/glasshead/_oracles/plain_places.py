@@ -15,6 +15,7 @@ import numpy as np
 from numpy.linalg import norm
 from scipy.special import logit
 
+from .._errors import NotConverged
 from .._linalg import random_rotation, svd
 from .._types import Float
 from .base import Oracle
@@ -31,6 +32,8 @@ DETERMINED = 1e-10  # of the best determined direction of a vector: less is left
 def find_plain_positions(oracle: Oracle, places: int, rng: np.random.Generator) -> Float[np.ndarray, "N d"] | None:
     """The vectors of so many places, or None where it is no such box."""
     d = oracle.dim
+    if oracle.reach < 4 * 2.0**MOST_DOUBLED:
+        raise NotConverged(f"tokens up to {oracle.reach:.3g} are too short to find keys that share weights evenly")
     bias = np.asarray(oracle(np.zeros((1, 1, d)))).reshape(-1)
     B = np.asarray(oracle(np.eye(d)[:, None])).reshape(d, -1) - bias
     x = rng.standard_normal((1, d))
