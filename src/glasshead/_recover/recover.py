@@ -16,6 +16,7 @@ from .._checks import (
     check_everywhere,
     find_cause_of,
     find_rounded_tokens,
+    find_unsteady,
 )
 from .._errors import (
     ANY_ORDER,
@@ -126,9 +127,13 @@ def recover_or_say(box: Oracle, wanted: Wanted) -> tuple[Recovery, str, Oracle]:
                 raise
             return *without_places(attempt, unplaced, wanted, error), unplaced
         refusal = error
+    except NotIdentifiable as error:
+        find_unsteady(error, box, wanted.seed)
+        raise
     try:
         return *attempt(box, wanted), box
     except (TargetMismatch, NotConverged) as error:  # it may round its answers instead: what was seen first counts
+        find_cause_of(refusal, box, wanted.seed)
         raise refusal from error
 
 
