@@ -5,6 +5,9 @@ import pytest
 from scipy.special import softmax
 
 import glasshead as gh
+from glasshead._checks import find_unsteady
+from glasshead._checks.noise import Unpromised, refuse_unmeasured
+from glasshead._meters import Values
 
 from .helpers import head
 
@@ -58,8 +61,29 @@ def test_the_cause_is_named(box):
     assert sum(words in str(caught.value) for words in CAUSES.values()) == 1
 
 
+def test_dropout_is_named_where_too_little_shows():
+    box = gh.ValueOracle(dropout, dim=DIM)
+    for words, named in (("v cannot be told from 0", 1), ("noise hides it", 0)):
+        error = gh.NotIdentifiable(words)
+        find_unsteady(error, box, seed=0)
+        assert str(error).count("dropout left on") == named
+    assert box.queries == 2
+    steady = gh.NotIdentifiable("v = 0")
+    find_unsteady(steady, gh.ValueOracle(TARGET), seed=0)
+    assert str(steady) == "v = 0"
+
+
+def test_what_is_always_the_same_is_no_noise():
+    seen = Unpromised(Values(np.ones(DIM), 0.0, 1.0), np.ones((1, DIM)), fresh=True)
+    with pytest.raises(gh.TargetMismatch, match="always the same there") as caught:
+        refuse_unmeasured(gh.ValueOracle(TARGET), seen)
+    assert "noise" not in str(caught.value)
+    with pytest.raises(gh.TargetMismatch, match="noise that was not there when it was measured"):
+        refuse_unmeasured(gh.ValueOracle(lambda X: FRESH.random(len(X)), dim=DIM), seen)
+
+
 def test_what_is_advised_works():
-    found = gh.recover(gh.ValueOracle(lambda X: query_first(X[:, ::-1]), dim=DIM))
+    found = gh.recover(gh.ValueOracle(lambda X: query_first(X[:, ::-1].copy()), dim=DIM))
     assert np.linalg.norm(found.model.W - TARGET.W) <= found.bound
     one_by_one = gh.ValueOracle(lambda X: np.concatenate([batch_norm(x[None]) for x in X]), dim=DIM)
     with pytest.raises(gh.GlassheadError):  # alone, every answer is the same

@@ -7,8 +7,9 @@ import glasshead as gh
 from glasshead._learned import UNLUCKY
 from glasshead._learners.block.decoder.fresh import FRESH_ANGLE, norm_bounds_on_sphere
 from glasshead._learners.block.fresh import norm_bounds
-from glasshead._learners.block.geometry import read_reference, read_total, seen_rank
-from glasshead._learners.block.spaces import bunches
+from glasshead._learners.block.geometry import Rows, Total, View, read_reference, read_total, seen_rank
+from glasshead._learners.block.spaces import Bunches, bunches
+from glasshead._learners.block.values import split_heads, value_maps
 from glasshead._linalg import random_rotation
 from glasshead._oracles import find_alike, read_slope
 
@@ -118,3 +119,17 @@ def test_errors_on_a_sphere_are_within_their_bounds(kind):
         ratios.append(found / np.linalg.norm(E))
     assert np.mean(np.array(ratios) < 1) <= UNLUCKY
     assert np.median(ratios) < 60
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_no_number_that_is_not_finite_goes_into_least_squares(heads):
+    """Keys that would move nothing alone have no share of it, and weights that are none explain nothing."""
+    rng = np.random.default_rng(0)
+    view, total = View(np.eye(6), np.ones(6), np.eye(6), np.zeros((0, 6))), Total(np.eye(6), np.zeros((6, 0)))
+    z = rng.standard_normal((20, 6))
+    rows = Rows(np.where(np.arange(20)[:, None] == 3, 0.0, z), z, z / 2, copies=1)
+    way = Bunches((1.0,) * heads, (6 // heads - 1,) * heads, lost=0)
+    with pytest.raises(gh.NotConverged, match="no weights of heads explain that"):
+        split_heads(view, total, rows, way, [np.eye(6)[:, :2]] * heads)
+    with pytest.raises(gh.NotConverged, match="no weights of heads explain that"):
+        value_maps(view, total, Rows(z, z, z / 2, copies=1), [np.eye(6)], np.full((20, 1), np.nan))

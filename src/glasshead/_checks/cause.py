@@ -27,7 +27,7 @@ BATCH_MATTERS = (
 )
 FIRST_IS_QUERY = (
     "the order of all tokens but the first does not matter: the query token seems to be the first one; try "
-    "lambda X: f(X[:, ::-1])"
+    "lambda X: f(X[:, ::-1].copy())"
 )
 ORDER = (
     "the order of tokens matters, as with positions: rotary ones are found behind a norm, vectors that are added in "
@@ -90,6 +90,20 @@ def find_cause_of(error: GlassheadError, oracle: Oracle, seed: int) -> bool:
         x = tokens(oracle, WINDOW_TOKENS + REORDERED_TOKENS, rng)[:REORDERED_TOKENS]
         error.known["orders"] = x, x[NEXT_ORDER]
     return cause == ORDER
+
+
+def find_unsteady(error: GlassheadError, oracle: Oracle, seed: int) -> None:
+    """A refusal that finds too little in the answers also says where the same sequence gets another one: two queries.
+    Where it speaks of noise, that is said already."""
+    if oracle.answers != "value" or "noise" in str(error):
+        return
+    x = tokens(oracle, WINDOW_TOKENS, np.random.default_rng([seed, WINDOW_TOKENS]))[None]
+    try:
+        one, again = (np.asarray(oracle(x)[0]) for _ in range(2))
+    except GlassheadError:  # a budget that ended, say
+        return
+    if differ(oracle, one, again):
+        error.args = (f"{error.args[0]}; {UNSTEADY}",)
 
 
 LONG_TOKEN = 2.0**20  # whose answers are not rounded away, and whose squares float32 still holds

@@ -21,6 +21,9 @@ LARGER_DEVIATION = 2.5  # standard deviations of 16 answers each differ that muc
 RANDOM = 0.1  # of the answer: whatever is behind noise that strong, dropout say, it is no head with noise on top
 ROUNDED_PROBES = 12  # one-row answers whose roundings are looked at
 ROUNDED_ONCE = 3.0  # their mean square over what one rounding each makes of it, which is about 1
+ALWAYS_THE_SAME = (
+    "another beside other queries, always the same there: does a part of it compute with fewer digits than it answers?"
+)
 DRIFTS = 0.3  # mean squared successive differences over the variance: 2 for noise, hardly ever that small
 
 
@@ -100,6 +103,15 @@ def refuse_drift(answers: np.ndarray, seen: Unpromised) -> None:
     spread = float(np.var(answers, ddof=1))
     if spread > 0 and np.mean(np.diff(answers) ** 2) < DRIFTS * spread:
         refuse_noise(f"answers to the same query drift, from {answers[0]:.6g} to {answers[-1]:.6g}", seen)
+
+
+def refuse_unmeasured(oracle: Oracle, seen: Unpromised) -> NoReturn:
+    """Refuses what is no noise of the size that was measured, and no noise at all where two repeats are the same."""
+    one, again = (np.asarray(oracle(seen.query[None])) for _ in range(2))
+    if not np.array_equal(one, again):
+        refuse_noise("noise that was not there when it was measured", seen)
+    evidence = Evidence("the same query gets the same answer", seen.query, "expected one answer", ALWAYS_THE_SAME)
+    raise TargetMismatch("the box is not a single attention head", evidence)
 
 
 def refuse_noise(what: str, seen: Unpromised) -> NoReturn:

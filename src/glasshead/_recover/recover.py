@@ -11,7 +11,7 @@ from os import PathLike
 
 import numpy as np
 
-from .._checks import JUDGE_QUERIES, check_everywhere, find_cause_of, find_rounded_tokens
+from .._checks import JUDGE_QUERIES, check_everywhere, find_cause_of, find_rounded_tokens, find_unsteady
 from .._errors import (
     ANY_ORDER,
     COPIED_KEY,
@@ -135,9 +135,13 @@ def recover_or_say(box: Oracle, wanted: Wanted) -> tuple[Recovery, str, Oracle]:
             unplaced = find_unplaced(box, wanted, error)
             return *without_places(attempt, unplaced, wanted, error), unplaced
         refusal = error
+    except NotIdentifiable as error:
+        find_unsteady(error, box, wanted.seed)
+        raise
     try:
         return *attempt(box, wanted), box
     except (TargetMismatch, NotConverged) as error:  # it may round its answers instead: what was seen first counts
+        find_cause_of(refusal, box, wanted.seed)
         raise refusal from error
 
 

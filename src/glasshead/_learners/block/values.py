@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..._errors import NotConverged
 from ..._linalg import norms, null_space, spare_rows, svd
 from ..._oracles import Oracle, find_alike, read_single
 from .blind import MISMATCHED, MORE_ROWS, SPARE_EQUATIONS, Beside, read_blind_parts
@@ -23,6 +24,7 @@ from .spaces import Bunches
 MOST_NUMBERS = 2**21  # in the equations of a rank drop, which take seconds with so many
 FAINT_WEIGHT, FULL = 1e-4, 1e-3  # weights below that share of an even one, or that close to 1, say little about scores
 BAD_DROP = 1e-2  # of singular values in a rank drop: none
+NO_SHARES = "some keys move answers by no finite share of what they would alone: no weights of heads explain that"
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ def split_heads(
     smaller singular values of the rank drop are than the others."""
     Y, Z = view.seen(rows.moves), view.seen(rows.z @ total.B)
     size = norms(Z)[:, None]
+    if not size.all():
+        raise NotConverged(NO_SHARES)
     if len(way.sizes) == 1:
         weights = np.sum(Y * Z, axis=1, keepdims=True) / size**2
         return [np.eye(len(total.B))], [np.eye(Y.shape[1])], weights, 0.0
@@ -80,6 +84,8 @@ def split_heads(
     drops = [null_space((Y / size)[some], (Z / size)[some], guess, rank - way.lost) for guess, rank in each]
     spaces = [drop.basis for drop in drops]
     weights = np.stack([np.sum((Y @ N) * (Z @ N), axis=1) / np.sum((Z @ N) ** 2, axis=1) for N in spaces], axis=1)
+    if not np.isfinite(weights).all():
+        raise NotConverged(NO_SHARES)
     seen_B = view.seen(total.B)
     V = [np.linalg.qr(seen_B @ N)[0] for N in spaces]
     if way.lost:
@@ -120,6 +126,8 @@ def value_maps(view: View, total: Total, rows: Rows, V: list[np.ndarray], weight
     scale = (rows.copies + 1) / norms(rows.z)[:, None]
     features = np.concatenate([together, scale * np.concatenate(each, axis=1)])
     seen = np.concatenate([view.seen(total.B), scale * view.seen(rows.moves)])
+    if not (np.isfinite(features).all() and np.isfinite(seen).all()):
+        raise NotConverged(NO_SHARES)
     C = view.moves(np.linalg.lstsq(features, seen, rcond=None)[0])
     C += np.linalg.lstsq(together, total.B @ view.blind.T, rcond=None)[0] @ view.blind
     ends = np.cumsum([v.shape[1] for v in V])
