@@ -21,7 +21,8 @@ ROW_ANGLES = 0.5, 0.2, 1.2  # between keys and last tokens, on the sphere: the o
 DRAWS = 6  # of a last token
 NO_HEADS = (
     "value maps have to add up in the outputs, so no heads that are wider than the model together, and no norm between "
-    "heads and residual connection (a sandwich norm)"
+    "heads and residual connection (a sandwich norm); those of heads of width 4 or less are of so small a rank that "
+    "nothing may be left to tell heads apart by"
 )
 SHARED = 2e6  # errors, between spaces that two heads read, at most, where they are the same
 MAPPED_AT, MAPPED_TOKENS = 8, 3  # last tokens, and tokens at once, where outputs are no head's alone
