@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import glasshead as gh
 
@@ -111,3 +112,11 @@ def test_shapes_of_rotary_positions_are_checked():
     good = gh.Rotary.random(8, heads=2, rank=4, seed=1)
     with pytest.raises(ValueError, match="2 heads"):
         gh.Block(gh.Block.random(8, 2).heads, rotary=gh.Rotary(good.heads[:1]))
+
+
+def test_heads_too_narrow_to_be_told_apart_are_said_to_be():
+    """Of width 4, behind a norm that is no sandwich."""
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True, dtype=torch.float64).eval()
+    with pytest.raises(REFUSED, match="of so small a rank that nothing may be left to tell heads apart"):
+        gh.recover(gh.from_torch(layer, 8), family="block")

@@ -38,7 +38,8 @@ def refuse_scores(error: float, most: float, explained: float) -> None:
     """Refuses errors of scores that are too large, or larger than the digits of answers explain: then heads are of
     another kind, however well their predictions fit."""
     if not error <= most:
-        raise NotConverged(f"fresh tokens, read head by head, show errors of {error:.0%} of the scores")
+        seen = f"errors of {error:.0%} of the scores" if np.isfinite(error) else "scores that are no numbers"
+        raise NotConverged(f"fresh tokens, read head by head, show {seen}")
     if error > explained:
         raise NotConverged(
             f"fresh tokens, read head by head, show errors of {error:.0e} of the scores, where answers have digits for "

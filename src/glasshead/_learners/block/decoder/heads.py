@@ -20,8 +20,9 @@ from .spaces import read_looks
 ROW_ANGLES = 0.5, 0.2, 1.2  # between keys and last tokens, on the sphere: the only length that there is
 DRAWS = 6  # of a last token
 NO_HEADS = (
-    "value maps have to add up in the outputs, without a norm between heads and residual connection (a sandwich norm), "
-    "and heads that are wider than the model together show only where positions tell them apart"
+    "value maps have to add up in the outputs, without a norm between heads and residual connection (a sandwich norm); "
+    "heads that are wider than the model together show only where positions tell them apart, and those of width 4 or "
+    "less are of so small a rank that nothing may be left to tell them apart by"
 )
 SHARED = 2e6  # errors, between spaces that two heads read, at most, where they are the same
 MAPPED_AT, MAPPED_TOKENS = 8, 3  # last tokens, and tokens at once, where outputs are no head's alone
