@@ -118,5 +118,5 @@ def test_heads_too_narrow_to_be_told_apart_are_said_to_be():
     """Of width 4, behind a norm that is no sandwich."""
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True, dtype=torch.float64).eval()
-    with pytest.raises(REFUSED, match="of so small a rank that nothing may be left to tell heads apart"):
+    with pytest.raises(REFUSED, match="of so small a rank that nothing may be left to tell them apart"):
         gh.recover(gh.from_torch(layer, 8), family="block")

@@ -286,7 +286,7 @@ def test_pairs_that_are_none_are_refused(saved, checked):
     fields = json.loads((saved / "recovery.json").read_text())
     fields["checked"] = {"sequences": 3, "within": 0.1} | checked
     (saved / "recovery.json").write_text(json.dumps(fields))
-    with pytest.raises(ValueError, match="checked is"):
+    with pytest.raises(ValueError, match="expected checked to be"):
         gh.load_recovery(saved)
 
 

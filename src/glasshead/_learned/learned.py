@@ -64,10 +64,9 @@ def free_parameters(head: Attention, rank: int, value_rank: int | None = None, *
 class Learned:
     """What every learner hands back, and all that `gh.recover` knows of it.
 
-    `rank` is a tuple for several heads. `bound` and `bound_v` are as in `gh.Recovery`, None where nothing bounds the
-    error, and `confidence` is that of the bounds; where it is None, that of the check counts. `check` is what the
-    learner found when it had to ask for itself whether fresh answers agree. `needed` says in words what would make the
-    bounds better, where that is more than a better promise. `sure` says how a `confidence` below 1 was obtained.
+    `bound` and `bound_v` are as in `gh.Recovery`, None where nothing bounds the error, and `confidence` is that of the
+    bounds; where it is None, that of the check counts. `check` is what the learner found where it asked whether fresh
+    answers agree. `needed` says what would make the bounds better, where that is more than a better promise.
     """
 
     model: Model

@@ -25,7 +25,6 @@ from .base import (
     read_format,
     read_opening,
     read_rows,
-    read_unit_rows,
 )
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
 from .box import Answering, BoxOracle, ValueOracle, as_oracle
@@ -49,4 +48,5 @@ from .views import (
     SeveralNumbers,
     Translated,
     Within,
+    read_unit_rows,
 )

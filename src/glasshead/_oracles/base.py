@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import NotIdentifiable
 from .._types import Float
 
 REACH = 2.0**40  # the longest token sent to a box that names no max_norm
@@ -243,13 +242,3 @@ def read_rows(oracle: Oracle, opening: Opening) -> tuple[np.ndarray, float]:
     wanted = 1.0 if bias == 0 else HEADROOM * max(1.0, bias / slope if slope > 0 else np.inf)
     step = oracle.reach if oracle.tolerance > 0 else float(2.0 ** np.floor(np.log2(min(wanted, oracle.reach))))
     return (oracle((step * np.eye(oracle.dim))[:, None]) - zero) / step, step
-
-
-def read_unit_rows(oracle: Oracle) -> np.ndarray:
-    """`v_i = f([e_i])`, of a box without bias that answers one number: d queries."""
-    v = np.asarray(oracle(np.eye(oracle.dim)[:, None]))
-    if v.ndim != 1:
-        raise ValueError(f"expected a box with one number per answer, as in the paper, got {v.shape[1]}")
-    if not v.any():
-        raise NotIdentifiable("v = 0: the box answers 0 to everything whatever W is, so no learner could read W")
-    return v

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .._errors import WrongOutputs
+from .._errors import NotIdentifiable, WrongOutputs
 from .._linalg import mean_zero
 from .._models import Norm
 from .._types import Float
@@ -226,3 +226,13 @@ class Rounded(Wrapper):
     @property
     def roundoff(self) -> float:
         return max(self.inner.roundoff, self.share)
+
+
+def read_unit_rows(oracle: Oracle) -> np.ndarray:
+    """`v_i = f([e_i])`, of a box without bias that answers one number: d queries."""
+    v = np.asarray(oracle(np.eye(oracle.dim)[:, None]))
+    if v.ndim != 1:
+        raise ValueError(f"expected a box with one number per answer, as in the paper, got {v.shape[1]}")
+    if not v.any():
+        raise NotIdentifiable("v = 0: the box answers 0 to everything whatever W is, so no learner could read W")
+    return v

@@ -18,6 +18,11 @@ CHECKS = {"value": QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES
 LAW_QUERIES = {"value": ODDS_QUERIES, "sign": BALANCE_QUERIES}  # and of the law that is checked last, for one head
 
 
+def queries_of_checks(answers: str, checked: bool, one_head: bool) -> int:
+    """What it takes to check a result of one head or several, whose family's own check was made already or not."""
+    return (JUDGE_QUERIES if checked else CHECKS[answers]) + LAW_QUERIES[answers] * one_head
+
+
 class Wanted(NamedTuple):
     """What the caller asked for, and of which box."""
 

@@ -1,36 +1,31 @@
-"""`gh.recover`: the way from its arguments to a result: an attempt as one family, from its first queries to the judge,
-or as one after the other of those that the box's answers suggest."""
+"""`gh.recover`, from its arguments to a result: as one family, or as one after the other that answers suggest."""
 
 from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
-from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
 
 import numpy as np
 
-from .._checks import JUDGE_QUERIES, check_everywhere, find_cause_of, find_rounded_tokens, find_unsteady
+from .._checks import find_cause_of, find_rounded_tokens, find_unsteady
 from .._errors import (
     ANY_ORDER,
     COPIED_KEY,
     AccuracyUnreachable,
-    BudgetExceeded,
     HeadsMerged,
     NotConverged,
     NotIdentifiable,
     TargetMismatch,
     law_of,
 )
-from .._families import FAMILIES, Method, resolve
+from .._families import FAMILIES
 from .._journal import journalled
-from .._learned import HeldOut, Learned
-from .._models import Block, FrontHead, Norm
+from .._models import Block, Norm
 from .._oracles import (
     Answering,
     Flat,
-    Opening,
     Oracle,
     Report,
     Unplaced,
@@ -38,14 +33,11 @@ from .._oracles import (
     bar,
     guarded,
     read_first_answers,
-    read_opening,
 )
 from .._recognise import LAST_RESORT, NO_GUESS, Failure, find_families, find_next
 from .._recovery import Recovery
 from .._types import no_type_check
 from .arguments import (
-    CHECKS,
-    LAW_QUERIES,
     Wanted,
     check_arguments,
     check_network_wanted,
@@ -53,12 +45,9 @@ from .arguments import (
     family_without_look,
     settings,
 )
-from .refusal import add_notes, as_accurate, half_the_digits, inaccurate, too_coarse, why_not, within_plan
+from .one_family import Outcome, recover_as
+from .refusal import add_notes, half_the_digits, within_plan
 from .surroundings import find_unplaced, recover_inside, with_places, without_places
-
-LARGEST_BOUND = float(np.finfo(float).max)  # on an error of W: a larger one is none
-
-Outcome = tuple[Recovery, str]  # what was found, and what to warn of, if anything
 
 
 @no_type_check
@@ -190,67 +179,3 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
             if first is not None and law_of(first) == COPIED_KEY and found.heads == 1:
                 raise first  # what one head answered in all but its odds is no other head, in a sum or before a network
             return found, warning
-
-
-def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None = None, seen: str = "") -> Outcome:
-    """The box as one of a family, or why it is none; `opening` if its first queries have been asked already, `seen` is
-    why it may be one."""
-    declared = FAMILIES[family]
-    oracle.planned = max(oracle.planned, expected_queries(wanted, declared))
-    if opening is None and declared.opens and oracle.answers == "value":
-        opening = read_opening(oracle, np.random.default_rng(wanted.seed))
-    method = declared.methods[declared.kind(oracle.answers, None if opening is None else opening.outputs)]
-    rng, options = np.random.default_rng(wanted.seed), {name: getattr(wanted, name) for name in declared.options}
-    if declared.opens and opening is not None:
-        rng, options = deepcopy(opening.after), options | {"opening": opening}
-
-    def hand_back(learned: Learned, check: HeldOut | None) -> Recovery:
-        found = learned.recovery(oracle.sent, check, seen)
-        if isinstance(found.model, FrontHead | Block):  # which asks the box of the user from now on
-            found.model.behind = wanted.box
-        if isinstance(found.model, Block):
-            found.model.asked = 0
-        return found
-
-    try:
-        learned: Learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
-        learned, check = check_learned(method, oracle, learned, rng)
-    except BudgetExceeded as error:
-        error.family = family
-        if isinstance(unchecked := error.known.get("unchecked"), Learned):
-            error.known["unchecked"] = hand_back(unchecked, None)
-        elif method.estimate:
-            likely = resolve(method.estimate)(oracle.dim, wanted.rank, error.known, oracle.answers, wanted.accuracy)
-            error.needed = max(error.needed, likely - oracle.queries)
-        raise
-    except (AccuracyUnreachable, NotConverged, TargetMismatch) as error:
-        error.best = hand_back(error.best, error.best.check) if isinstance(error.best, Learned) else None
-        if isinstance(error, AccuracyUnreachable) and as_accurate(error.best, wanted.accuracy):
-            raise too_coarse(error, wanted.accuracy) from error
-        raise
-    found = hand_back(learned, check)
-    if check.evidence is not None:
-        mismatch = TargetMismatch(why_not(declared, oracle, wanted.rank), check.evidence, found)
-        raise resolve(method.explain)(oracle, mismatch, rng) if method.explain else mismatch
-    if wanted.accuracy is not None if found.bound is None else not found.bound <= (wanted.accuracy or LARGEST_BOUND):
-        raise inaccurate(oracle, wanted.accuracy, found, learned.needed)
-    return found, check.warning
-
-
-def check_learned(
-    method: Method, oracle: Oracle, learned: Learned, rng: np.random.Generator
-) -> tuple[Learned, HeldOut]:
-    """What was learned after the family's own check, unless it was part of learning, and the judge; where a budget ends
-    before them, it is known as `unchecked`."""
-    before = oracle.queries
-    try:
-        seen_by = learned.through(oracle)
-        check = learned.check or resolve(method.check or learned.checked_by)(seen_by, learned, rng)
-        return (learned, check) if check.evidence is not None else check_everywhere(seen_by, learned, check, rng)
-    except BudgetExceeded as error:
-        error.known["unchecked"] = learned
-        checks = (JUDGE_QUERIES if learned.check else CHECKS[oracle.answers]) + LAW_QUERIES[
-            oracle.answers
-        ] * learned.one_head
-        error.needed = max(error.needed, before + checks - error.budget)
-        raise

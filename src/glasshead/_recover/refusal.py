@@ -14,6 +14,8 @@ from .._oracles import Budgeted, Oracle
 from .._plan import plan
 from .._recovery import Recovery
 
+LARGEST_BOUND = float(np.finfo(float).max)  # on an error of W: a larger one is none
+
 
 def half_the_digits(oracle: Oracle, found: Recovery) -> bool:
     """Whether answers are as predicted to half of the digits that they have: what is tried last has to explain more of
@@ -78,9 +80,10 @@ def inaccurate(oracle: Oracle, accuracy: float | None, found: Recovery, needed: 
     return AccuracyUnreachable(f"{asked}, this box's answers only {said} {found.bound:.3g}; {advice}", found)
 
 
-def as_accurate(best: Recovery | None, accuracy: float | None) -> bool:
-    """Whether something is known, and known as well as was asked for."""
-    return accuracy is not None and best is not None and best.bound is not None and best.bound <= accuracy
+def accurate(found: Recovery | None, accuracy: float | None) -> bool:
+    """Whether W is known as well as was asked for; where nothing was, whether a bound, if there is one, is a number."""
+    bound = None if found is None else found.bound
+    return accuracy is None if bound is None else bound <= (accuracy or LARGEST_BOUND)
 
 
 def too_coarse(error: AccuracyUnreachable, accuracy: float | None) -> AccuracyUnreachable:
