@@ -43,7 +43,10 @@ def find_orientation(even: EvenPart, pairs: Pairs, length: float, rng: np.random
             raise NotConverged("three tokens are not answered by the heads that two tokens show")
     positive, mean = pairs.V + negative, even.box.total - (pairs.V + 2 * negative).sum(axis=0)
     error = ANSWER_ERRORS * float(even.noise(length * np.eye(even.box.dim)[:1])[0]) / length
-    least = NO_HEAD * sum_of_norms(even, pairs) + error
+    norms = sum_of_norms(even, pairs)
+    least = NO_HEAD * norms + error
+    if least < np.linalg.norm(mean) < np.sqrt(even.box.oracle.roundoff) * norms:  # what errors of the others leave over
+        raise NotConverged("a head that takes the mean cannot be told from what the values of the others are off by")
     return Oriented(
         *(np.where(np.linalg.norm(v, axis=-1, keepdims=True) > least, v, 0.0) for v in (positive, negative, mean))
     )
