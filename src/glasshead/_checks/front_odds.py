@@ -14,8 +14,9 @@ from .._learned import LearnedFront, head_length, typical_score_error
 from .._models import FrontHead
 from .._oracles import Oracle
 from .held_out import Compared
-from .odds import ODDS_COPIES, answer_error, read_thrice, relative_error
+from .odds import read_thrice, relative_error
 from .ordinary import NEIGHBOUR_TIMES, by_length, gaussian_sequences
+from .telling import ODDS_COPIES, answer_error
 
 LEAST_COPIES = 2  # the shorter sequence of one copy may be itself
 FRONT_PROBES = 8  # pairs of a key and a last token: at some of them two heads may happen to agree
