@@ -10,7 +10,7 @@ from tests.red.run import run as red_run
 
 Progress = Callable[[int, int, str], None]
 FORMATS = ("float64", "float32")
-EACH = 8  # boxes of each way of leaving, amount and format
+EACH = 40  # boxes of each way of leaving, amount and format
 SECONDS = 30.0  # of the processor, for one box; what takes longer is left out
 LEAST = {3: 0.95, 10: 0.99}  # the share refused, by the amount in percent
 

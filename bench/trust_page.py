@@ -40,7 +40,9 @@ send, of the size at which the scores found neither vanish nor saturate, and lar
 6. One head obeys a law that errors of W play no part in: eight copies of a key have eight times its odds. A second head
    shows there in the last digits, however faint it is. Coarse arithmetic obeys it too, so where answers are further off
    than bounds allow, or than promised, it is asked four times as often, before bounds are widened, and eight times of a
-   box that has 16 bits: a second head that shows about eight roundings may still pass for rounding there. Where
+   box that has 16 bits. There all probes count together, over what rounding makes of the same tokens sent thrice, and
+   three times as many more are asked where they are off by nearly as much: a second head that shows about as much as
+   rounding may still pass for it. Where
    answers have few digits and nobody promised anything, their error is measured by a law of all heads: every token
    three times changes nothing. Half of the tokens are hardly answered, so that errors which are a share of answers
    hardly count. Behind an unknown network the score that makes two copies answered like a shorter sequence must do so
