@@ -9,6 +9,7 @@ import glasshead as gh
 from glasshead._checks import bounds, held_out, judge, ordinary
 from glasshead._checks import signs as sides
 from glasshead._checks.ordinary import Answered, Sequences
+from glasshead._errors import ASKED_AGAIN
 from glasshead._learned import HeldOut, LearnedHead
 from glasshead._learned.learned import Attending
 from tests.meters.promises import Promising
@@ -396,7 +397,33 @@ def test_a_promise_that_answers_contradict_is_refused(worse, more, ok):
     oracle = Promising(3, lambda X: found.model(X) + np.sqrt(more), tolerance=1.0)
     broken = bounds.check_promise(oracle, found, HELD, groups, np.random.default_rng(0))
     assert (broken is None) == ok
-    assert oracle.queries == (33 + 21 if 0.5 < worse <= 4 else 0)
+    assert oracle.queries == (33 + 21 if 0.5 < worse <= 4 else 0) + (worse > 1)  # beyond the promise: asked again
+
+
+@pytest.mark.parametrize(("off", "again", "ok"), [
+    (0.9, 9.0, None),  # within the promise: nothing is asked again
+    (1.1, 3.0, True),
+    (1.1, 3.2, False),  # two answers, 2.1 apart, of which each may be off by 1
+])  # fmt: skip
+def test_an_answer_beyond_its_promise_is_asked_for_again(off, again, ok):
+    oracle = Promising(3, lambda X: np.full(len(X), again), tolerance=1.0)
+    broken = bounds.check_repeated(oracle, [answered([0.5] * 5 + [off] * 20, level=1.0)])
+    assert oracle.queries == (0 if ok is None else 8)
+    assert (broken is None) == (ok is not False)
+    assert broken is None or broken.law == ASKED_AGAIN
+
+
+@pytest.mark.parametrize(("residual", "bound"), [(1e-9, 1e-6), (1e-3, 4e-3 * np.sqrt(3))])
+def test_a_bound_behind_a_network_says_no_more_than_answers_do(residual, bound):
+    assert bounds.with_bounds_of_residual(learned(), residual).bound == pytest.approx(bound)
+
+
+def test_more_ordinary_sequences_where_queries_are_many_anyway():
+    oracle, found = Promising(6), learned(np.eye(6), v=np.ones(6))
+    object.__setattr__(found, "looks", 3)
+    users, suited, larger, single = ordinary.ordinary_sequences(oracle, found, np.random.default_rng(0))
+    assert [len(kind.X) for kind in (users, suited, larger, single)] == [33, 11, 11, 7]
+    assert [len(x) for x in users.X] == 3 * [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
 
 
 @pytest.mark.parametrize(("decided", "ok"), [(4, True), (3, False)])

@@ -1,12 +1,13 @@
 """Is a box what it claims to be? Laws before the expensive queries, fresh answers after them.
 
 `laws` is the one table of laws, with those of heads whose values were read; `family_laws` has those of sums, of heads
-with a network behind them, and of yes and no; `odds` that of one head's weights, `front_odds` the same behind a
-network, and `balance` behind yes and no. `held_out` draws, asks and judges fresh sequences; `heads`, `signs` and
-`front` add what their families need. `judge` decides last, for every family alike, from the answers to `ordinary`
-sequences, and refuses what knows too little; `bounds` has what these say of bounds. `noise` tells noise that nobody
-promised from a box of another kind, `promise` finds what could be promised, and `cause` says what may be behind a
-refusal. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a broken law raises `TargetMismatch`.
+with a network behind them, and of yes and no; `odds` that of one head's weights, at the pairs of tokens that `telling`
+finds, `front_odds` the same behind a network, and `balance` behind yes and no. `held_out` draws, asks and judges fresh
+sequences; `heads`, `signs` and `front` add what their families need. `judge` decides last, for every family alike, from
+the answers to `ordinary` sequences, and refuses what knows too little; `bounds` has what these say of bounds. `noise`
+tells noise that nobody promised from a box of another kind, `promise` finds what could be promised, and `cause` says
+what may be behind a refusal. A check takes `(oracle, learned, rng)` and hands back a `HeldOut`; a broken law raises
+`TargetMismatch`.
 """
 
 from .balance import BALANCE_QUERIES

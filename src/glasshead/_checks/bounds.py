@@ -7,10 +7,11 @@ measured, and bounds are widened by it. A law that bounds of W play no part in t
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from .._errors import EVERYWHERE, Evidence
+from .._errors import ASKED_AGAIN, EVERYWHERE, Evidence
 from .._learned import HeldOut, Learned, LearnedFront
 from .._linalg import rms
 from .._oracles import SINGLE, Oracle
@@ -35,6 +36,7 @@ WIDENED = 4.0  # times an error of W or v that was measured on a dozen answers: 
 SHRUNK = 2.0  # times the same: W is hardly further off, whatever larger bounds allow
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
 PROMISE_DOUBTED, PROMISE_BROKEN = 0.5, 4.0  # the same square, from which a promise is doubted, and not believed
+REPEATED = 8  # questions at most whose answers are further off than promised, asked again
 MORE_DOUBTED, DOUBT_CONFIRMED = 3, 1.0  # times as many answers again where it is doubted, and the square for all
 SLOPE = 80.0  # by how much less than their range answers behind a network typically move with a score: 3 to 80 times
 TIES = 0.05  # of the answers to users' tokens and larger ones: closer to a tie than any model within the bounds tells
@@ -86,6 +88,9 @@ def check_promise(
         typical = np.maximum(group.typical, learned.most_alone(group.X)) + group.level
         return replace(group, typical=typical, level=np.zeros(len(group.X)))
 
+    with_keys = [group for group in groups if group.kind.name in (USERS, SUITED)]
+    if (broken := check_repeated(oracle, with_keys)) is not None:
+        return broken
     seen, limit = {name: [at_most(of_kind(groups, name))] for name in (SUITED, SINGLES)}, PROMISE_BROKEN
     if PROMISE_DOUBTED < max(group.worse for (group,) in seen.values()) <= PROMISE_BROKEN:
         more = [kind for _ in range(MORE_DOUBTED) for kind in ordinary_sequences(oracle, learned, rng)]
@@ -97,6 +102,22 @@ def check_promise(
         return None
     worst = max(doubted, key=lambda group: group.worse)
     return Compared(worst.X, worst.got, worst.want, worst.expected).evidence(EVERYWHERE)
+
+
+def check_repeated(oracle: Oracle, groups: list[Answered]) -> Evidence | None:
+    """What breaks a promise whatever the box is: two answers to a question, apart by more than each may be off. Asked
+    again are those that are furthest beyond their promise, which bounds may excuse, if any.
+
+    Levels are shares of the answers, promises of the truth, which is at most `1 / (1 - rtol)` times as large.
+    """
+    X = [x for group in groups for x in group.X]
+    got, level, off = (np.concatenate([getattr(group, name) for group in groups]) for name in ("got", "level", "off"))
+    beyond = [i for i in np.argsort(level - off, kind="stable")[:REPEATED] if off[i] > level[i]]
+    if not beyond:
+        return None
+    again = by_length(oracle, [X[i] for i in beyond])
+    each_off = level[beyond] / (1 - oracle.rtol)
+    return Compared([X[i] for i in beyond], again, got[beyond], each_off * 2).evidence(ASKED_AGAIN)
 
 
 def in_doubt(oracle: Oracle, learned: Learned, groups: list[Answered]) -> bool:
@@ -137,3 +158,11 @@ def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
     suited = [group for group in groups if group.kind.name == SUITED]
     off = [float(np.median(group.off / group.expected)) for group in suited]
     return learned.with_bounds_times(WIDENED * SLOPE * off[0]) if off else learned
+
+
+def with_bounds_of_residual(learned: Learned, residual: float) -> Learned:
+    """A bound that says no more of W than answers show, of the largest: where exponentials come from a table, what a
+    score is off by depends on where it was read, and may be larger there than elsewhere."""
+    model: Any = learned.model
+    least = WIDENED * residual * float(np.linalg.norm(model.W)) if learned.bound else 0.0
+    return learned.with_bounds_times(least / learned.bound) if learned.bound and least > learned.bound else learned

@@ -23,7 +23,14 @@ from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable, NotConver
 from .._learned import HeldOut, Learned
 from .._models import Block, FrontHead
 from .._oracles import Oracle
-from .bounds import check_law_of_odds, check_promise, strayed, with_bounds_behind, with_true_bounds
+from .bounds import (
+    check_law_of_odds,
+    check_promise,
+    strayed,
+    with_bounds_behind,
+    with_bounds_of_residual,
+    with_true_bounds,
+)
 from .held_out import CHECKING, Compared, with_sequences
 from .ordinary import (
     JUDGED_LENGTHS,
@@ -58,8 +65,8 @@ def check_everywhere(
 ) -> tuple[Learned, HeldOut]:
     """What is found, with bounds that hold, and what fresh queries say of it, after `JUDGE_QUERIES` more, and
     `ODDS_QUERIES` for one head, four times as many where it is in doubt, all repeated where answers are averages, and
-    once more without; for a head whose predictions ask the box, twice as many but for single tokens, which it says
-    nothing about."""
+    once more without; for a head whose predictions ask the box three times as many of users' size, and all of them
+    twice, but for single tokens, which it says nothing about."""
     oracle.stage = CHECKING
     refuse_unbounded(oracle, learned, held)
     kinds = ordinary_sequences(oracle, learned, rng)
@@ -92,6 +99,9 @@ def check_everywhere(
         evidence = strayed(learned, held, groups, rng)
     if evidence is not None:
         return learned, replace(check, evidence=evidence, checked=None)
+    if not learned.measurable:
+        learned = with_bounds_of_residual(learned, residual)
+        refuse_unbounded(oracle, learned, held)
     refuse_undecided(learned, check, allowed)
     beyond = () if learned.averaged else beyond_users(oracle, learned)
     refuse_void(learned, check, [group for group in groups if group.kind.name not in beyond])

@@ -44,11 +44,12 @@ def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generato
     and some of the single tokens are longer: the box is judged where its parameters were read, too.
     """
     lengths = len(JUDGED_LENGTHS)
+    looks = learned.looks if oracle.answers == "value" else 1
     suited = np.resize(learned.suits(oracle.reach), lengths)
     lever, alone_lever = learned.levers(oracle)
     larger = np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, lengths)
-    kinds = {USERS: 2.0 ** rng.uniform(-1, 1, lengths), SUITED: suited, LARGER: larger}
-    drawn = [gaussian_sequences(oracle, JUDGED_LENGTHS, sizes, rng) for sizes in kinds.values()]
+    kinds = {USERS: 2.0 ** rng.uniform(-1, 1, looks * lengths), SUITED: suited, LARGER: larger}
+    drawn = [gaussian_sequences(oracle, np.resize(JUDGED_LENGTHS, len(sizes)), sizes, rng) for sizes in kinds.values()]
     each = zip(kinds.items(), in_turn(drawn), strict=True)
     every = [Sequences(name, X, sizes) for (name, sizes), X in each]
     every[1] = Sequences(SUITED, [levered(oracle, x, lever) for x in every[1].X], lever * suited)
@@ -88,7 +89,7 @@ def said(learned: Learned, kind: Sequences) -> Sequences:
 
 
 def gaussian_sequences(
-    oracle: Oracle, lengths: Sequence[int], sizes: np.ndarray, rng: np.random.Generator
+    oracle: Oracle, lengths: Sequence[int] | np.ndarray, sizes: np.ndarray, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """One sequence of each length, of Gaussian tokens with entries of that size, none longer than can be sent."""
     each = zip(lengths, sizes, strict=True)

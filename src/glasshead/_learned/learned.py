@@ -80,6 +80,7 @@ class Learned:
 
     checked_by: ClassVar[str] = ""  # the check of such a result, as `_families` names functions
     measurable: ClassVar[bool] = False  # whether its bounds can be measured on ordinary sequences
+    looks: ClassVar[int] = 1  # how many sequences of users' size the judge asks about, of each length
     read_again: ClassVar[bool] = False  # whether fresh tokens, read head by head, say how far off every W is
 
     @property
@@ -98,7 +99,6 @@ class Learned:
         raise NotImplementedError
 
     # What the judge wants to know. Where a family says nothing it is judged by its answers alone.
-
     @property
     def one_head(self) -> bool:
         """Whether it is one head with nothing behind it."""

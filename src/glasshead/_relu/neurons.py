@@ -138,11 +138,12 @@ class HomogeneousNeurons:
 
 
 def to_neurons(
-    pieces: Pieces, lifted: bool, slack: float, *, choose: bool = True, exact: bool = True
+    pieces: Pieces, lifted: bool, slack: float, *, choose: bool = True, exact: bool = True, faint: float = 0.0
 ) -> HomogeneousNeurons:
     """With a lifted function the last coordinate is the bias, and a constant is free; `choose=False` skips the signs.
 
-    Only `exact` answers prove anything: noise may hide a kink or make one up.
+    Only `exact` answers prove anything: noise may hide a kink or make one up, so that neurons whose slope is below
+    `faint` are left out.
     """
     jumps, bends = pieces.jumps, pieces.bends
     inputs = slice(None, -1) if lifted else slice(None)
@@ -158,11 +159,11 @@ def to_neurons(
         side[-1] = 0.0
     if np.linalg.norm(side) > slack / 2:
         rows, weights = [*rows, [side, -side]], [*weights, [1.0, -1.0]]
-    w = np.concatenate(weights)
+    W, w = np.vstack(rows), np.concatenate(weights)
+    kept = np.linalg.norm(W, axis=1) * np.abs(w) >= faint
+    W, w = W[kept], w[kept]
     constant = rest - side if lifted else np.zeros(len(rest))
-    return HomogeneousNeurons(
-        np.vstack(rows), w, constant, len(jumps), neurons_in_words(len(jumps), len(w), signs, exact)
-    )
+    return HomogeneousNeurons(W, w, constant, len(jumps), neurons_in_words(len(jumps), len(w), signs, exact))
 
 
 def neurons_in_words(kinks: int, neurons: int, signs: Signs, exact: bool) -> str:

@@ -210,6 +210,8 @@ def read_pairs(oracle: Oracle, at: Reference, heads: Heads | None, total: Total,
     gains = np.concatenate([s, np.zeros(d - len(s))])
     longest = min(LONGEST_KEY, LONGEST_OF_MOVED * moved) * np.linalg.norm(at.token)
     length = np.minimum(2 * moved * np.linalg.norm(at.answer) / np.maximum(gains, 1e-300), longest)
+    if not np.all(length > 0):
+        raise NotConverged("the token around which a block is read is answered with 0, which says nothing of its heads")
     z = left.T * length[:, None]
     both = np.concatenate([z, -z])
     answers = np.asarray(oracle(with_copies(at.token, both[:, None], 1)))
