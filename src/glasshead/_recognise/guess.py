@@ -15,6 +15,7 @@ from .._oracles import SINGLE, Opening, Oracle, law_token, read_format
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
 # in the laws that its learner checks.
 BENT = 1e-3
+HALF_BACK = -0.5  # from the first token to where it is asked whether answers are affine: at -1 odd functions are
 STRAIGHT = 256.0  # roundings of the largest answer
 # Whether answers are linear nearby is looked at `NEARBY_PLACES` at a time, at so many points in a row each, over twice
 # `NEARBY` times the cube root of the error level: second differences of a curve stand above that level then, and few
@@ -59,10 +60,10 @@ def find_families(oracle: Oracle, opening: Opening, seed: int, any_number: bool)
     """
     oracle.stage = "telling what it is"
     zero, there = opening.zero, opening.first
-    back = np.asarray(oracle(-opening.token[None, None])[0])
+    back = np.asarray(oracle(HALF_BACK * opening.token[None, None])[0])
     size = float(np.abs([zero, there, back]).max())
-    bent = float(np.abs(there + back - 2 * zero).max())
-    if bent <= BENT * size + 4 * (oracle.tolerance + oracle.rtol * size):
+    bent = float(np.abs(there + 2 * back - 3 * zero).max())
+    if bent <= BENT * size + 6 * (oracle.tolerance + oracle.rtol * size):
         read_format(oracle, opening)
         shown = opening.outputs > 1 and oracle.exact and not oracle.narrow and bool(np.any(there != zero))
         return Guess(("multi-head",)) if shown and any_number else ONE_HEAD

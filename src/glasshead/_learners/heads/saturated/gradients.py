@@ -136,6 +136,8 @@ def read_gradient(circle: KeyCircle, arc: Arc, rng: np.random.Generator) -> tupl
     """d - 1 steps around one point of the cell, as long as F stays linear, and one more in a random direction: if any
     of them crossed a hyperplane, that one is not where the others say."""
     saturated, d = circle.saturated, circle.saturated.box.dim
+    if arc.half <= 0:  # two jumps at one angle
+        return refuse_nonlinear(circle, arc)
     point = find_interior(saturated, read_arc_point(circle, arc), rng)
     step, around = FIRST_STEP * point.radius, random_rotation(d, rng, point.z)[1:]
     while (step := find_linear_step(saturated, point, step, rng)) > SHORTEST_STEP:
