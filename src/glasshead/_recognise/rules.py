@@ -7,19 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._errors import (
-    ALL_HEADS,
-    ANY_RANK,
-    ASKED_AGAIN,
-    ONE_TOKEN,
-    ONE_TOKEN_LAYER,
-    SHORTER_KEY,
-    STRAIGHT_RAYS,
-    AccuracyUnreachable,
-    GlassheadError,
-    NotIdentifiable,
-    law_of,
-)
+from .._errors import ALL_HEADS, ASKED_AGAIN, ONE_TOKEN, ONE_TOKEN_LAYER, STRAIGHT_RAYS
 from .._oracles import DOUBLE, Opening, Oracle, law_token, near_token
 from .guess import (
     LAST_RESORT,
@@ -33,6 +21,7 @@ from .guess import (
     enough_outputs,
     find_network,
 )
+from .tries import Failure, Tries, settled
 
 LENGTHS = 2.0**-7, 2.0**-14  # of tokens whose copies are compared; one copy and two, at length 1, are a law of one head
 COPIES_ALIKE = 1e-6  # of the size of answers, as for the laws
@@ -47,35 +36,6 @@ def find_residual(oracle: Oracle, rng: np.random.Generator, opening: Opening) ->
     """Heads beside a residual connection, where answers have as many numbers as that takes."""
     outputs = np.size(np.asarray(oracle(law_token(oracle, rng)[None, None]))[0])
     return RESIDUAL_HEADS if enough_outputs(oracle, outputs) else NO_GUESS
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a family did not explain the box; `any_rank` unless the caller named one."""
-
-    family: str
-    error: GlassheadError
-    any_rank: bool
-
-    @property
-    def law(self) -> str:
-        """The law that the box broke, if that was it."""
-        return law_of(self.error)
-
-    @property
-    def silent(self) -> bool:
-        return isinstance(self.error, NotIdentifiable) and not isinstance(self.error, AccuracyUnreachable)
-
-    @property
-    def not_one(self) -> bool:
-        """Whether one head is excluded, and several are not. A head of a given rank may just have a higher one, unless
-        the law it broke is one in which the rank plays no role."""
-        return bool(self.law) and self.law not in ALL_HEADS and (self.any_rank or self.law in ANY_RANK)
-
-    @property
-    def may_have_front(self) -> bool:
-        """Whether something may stand around one head. Attention that is all or nothing at any length is none."""
-        return self.not_one and self.any_rank and self.law != SHORTER_KEY
 
 
 @dataclass(frozen=True)
@@ -180,7 +140,17 @@ RULES = (
 )
 
 
-def find_next(oracle: Oracle, failure: Failure, opening: Opening, seed: int) -> Guess:
+def find_next(oracle: Oracle, tries: Tries, opening: Opening, seed: int) -> Guess:
+    """The families to try after those that failed: what is left of the last guess, or else what a rule suggests; none
+    where nothing does, or only what was tried, or where it is settled what is raised."""
+    if settled(tries):
+        return NO_GUESS
+    left = tries.last.left
+    guess = left if left.families else find_suggested(oracle, tries.last, opening, seed)
+    return guess if guess.families and guess.families[0] not in tries.families else NO_GUESS
+
+
+def find_suggested(oracle: Oracle, failure: Failure, opening: Opening, seed: int) -> Guess:
     """What the first rule suggests that fits and finds something; nothing where the box no longer answers as it did."""
     size = float(np.abs(opening.first).max())
     again = np.asarray(oracle(opening.token[None, None])[0])

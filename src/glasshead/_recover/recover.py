@@ -10,22 +10,12 @@ from os import PathLike
 import numpy as np
 
 from .._checks import find_cause_of, find_rounded_tokens, find_unsteady
-from .._errors import (
-    ANY_ORDER,
-    COPIED_KEY,
-    AccuracyUnreachable,
-    HeadsMerged,
-    NotConverged,
-    NotIdentifiable,
-    TargetMismatch,
-    law_of,
-)
+from .._errors import HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
 from .._families import FAMILIES
 from .._journal import journalled
 from .._models import Block, Norm
 from .._oracles import (
     Answering,
-    Flat,
     Oracle,
     Report,
     Unplaced,
@@ -34,7 +24,15 @@ from .._oracles import (
     guarded,
     read_first_answers,
 )
-from .._recognise import LAST_RESORT, NO_GUESS, Failure, find_families, find_next
+from .._recognise import (
+    LAST_RESORT,
+    Failure,
+    Tries,
+    find_families,
+    find_next,
+    raised_instead,
+    raised_nevertheless,
+)
 from .._recovery import Recovery
 from .._types import no_type_check
 from .arguments import (
@@ -46,7 +44,7 @@ from .arguments import (
     settings,
 )
 from .one_family import Outcome, recover_as
-from .refusal import add_notes, half_the_digits, within_plan
+from .refusal import add_notes, within_plan
 from .surroundings import find_unplaced, recover_inside, with_places, without_places
 
 
@@ -144,38 +142,22 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
     start = oracle.queries
     opening = read_first_answers(oracle, np.random.default_rng(wanted.seed))
     guess = find_families(oracle, opening, wanted.seed, wanted.rank is None and wanted.accuracy is None)
-    tried: list[str] = []
-    first: TargetMismatch | None = None
-    before: TargetMismatch | NotIdentifiable | NotConverged | None = None
-    lacking: AccuracyUnreachable | None = None
+    tries = Tries()
     while True:
         family = guess.families[0]
-        tried.append(family)
         try:
             with within_plan(oracle, family, guess is LAST_RESORT, opening.outputs, start) as asked:
                 found, warning = recover_as(asked, wanted, family, opening, guess.words)
         except (TargetMismatch, NotIdentifiable, NotConverged) as error:
-            if first is not None and isinstance(error, NotConverged):
-                raise first from error  # that something else does not converge either is no news
-            if before is not None and guess is LAST_RESORT:
-                raise before from error
-            if isinstance(error, TargetMismatch):
-                first, opening = first or error, replace(opening, known=error.known)
-            before = error
-            hidden = isinstance(error, NotIdentifiable) and not isinstance(error, Flat) and family != "block"
-            guess = NO_GUESS if hidden else guess.without(family)
-            if not guess.families:
-                guess = find_next(oracle, Failure(family, error, any_rank=wanted.rank is None), opening, wanted.seed)
-            if family == "block" and isinstance(error, AccuracyUnreachable):
-                lacking = error
-            if not guess.families or guess.families[0] in tried:
-                if lacking is not None and law_of(error) == ANY_ORDER:  # where tokens have places only a block may fit
-                    raise lacking from error
-                add_notes(error, tried, wanted.rank, oracle.dim, opening.outputs)
-                raise
-        else:
-            if before is not None and guess is LAST_RESORT and not half_the_digits(oracle, found):
-                raise before
-            if first is not None and law_of(first) == COPIED_KEY and found.heads == 1:
-                raise first  # what one head answered in all but its odds is no other head, in a sum or before a network
-            return found, warning
+            tries = tries.then(Failure(guess, error, any_rank=wanted.rank is None))
+            opening = replace(opening, known=tries.known)
+            guess = find_next(oracle, tries, opening, wanted.seed)
+            if guess.families:
+                continue
+            if (earlier := raised_instead(tries)) is not None:
+                raise earlier from error
+            add_notes(error, tries.families, wanted.rank, oracle.dim, opening.outputs)
+            raise
+        if (earlier := raised_nevertheless(tries, guess, oracle, found)) is not None:
+            raise earlier
+        return found, warning

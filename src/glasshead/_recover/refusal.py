@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,13 +17,7 @@ from .._recovery import Recovery
 LARGEST_BOUND = float(np.finfo(float).max)  # on an error of W: a larger one is none
 
 
-def half_the_digits(oracle: Oracle, found: Recovery) -> bool:
-    """Whether answers are as predicted to half of the digits that they have: what is tried last has to explain more of
-    them than noise on something else would."""
-    return (found.residual or 0.0) <= float(np.sqrt(oracle.roundoff)) + oracle.tolerance + oracle.rtol
-
-
-def add_notes(error: GlassheadError, tried: list[str], rank: int | None, dim: int, outputs: int) -> None:
+def add_notes(error: GlassheadError, tried: Sequence[str], rank: int | None, dim: int, outputs: int) -> None:
     """What else may be said to someone whose box is of none of the families that were tried."""
     if rank is not None and "multi-head" not in tried:
         error.add_note('If there may be several heads of that rank, family="multi-head" allows for them')

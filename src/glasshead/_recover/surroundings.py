@@ -24,9 +24,9 @@ from .._families import resolve
 from .._learned import STAYS_A_BOX, WRONG, would_pass
 from .._models import Placed
 from .._oracles import PLACES, Oracle, Unplaced, find_places
+from .._recognise import half_the_digits
 from .._recovery import Recovery
 from .arguments import Wanted
-from .refusal import half_the_digits
 
 
 def find_unplaced(box: Oracle, wanted: Wanted, refusal: GlassheadError) -> Unplaced:
@@ -55,9 +55,8 @@ def without_places(
         family = "attention" if box.one_head else wanted.family
         asked = Unplaced(wanted.box, box.positions, box.outputs, box.one_head)
         found, warning = attempt(box, wanted._replace(box=asked, family=family))
-        if box.one_head and not half_the_digits(
-            box, found
-        ):  # what is allowed beside vectors hides a softly capped head
+        # What is allowed beside vectors hides a softly capped head.
+        if box.one_head and not half_the_digits(box, found):
             raise NotConverged(f"one head predicts answers to {found.residual or 0.0:.1g} of the largest only")
         return found, warning
     except (TargetMismatch, NotConverged, NotIdentifiable, AccuracyUnreachable) as error:
