@@ -32,7 +32,7 @@ head stays unknown a score takes ten queries anyway, and there are 22 more of us
    tokens by one; without bounds, scores of any head off by a tenth would show in some answer. Otherwise
    `AccuracyUnreachable`.
 4. The error of the box's arithmetic is measured. Where answers to suited tokens are typically further off than bounds
-   allow, scores computed in bfloat16 behind float32 answers say, the bounds are widened to four times what was seen,
+   allow, scores computed in bfloat16 behind float32 answers say, the bounds are widened to six times what was seen,
    and their confidence is no longer 1. Suited tokens are asked as W was read, with long keys and a short last token, so
    that neither a large bias nor a tolerance hides that error. Where bounds follow from a promise, the same answers are
    held against it: a promise that a dozen of them contradict is doubted, and three dozen more decide. Answers that are

@@ -13,12 +13,27 @@ from tests.joint.layers import hidden
 from tests.multi.layers import layer
 from tests.vector import boxes as vector
 
+
+class Odd:
+    """One head with an odd network behind it: tanh, and no biases."""
+
+    def __init__(self, dim: int, seed: int):
+        rng = np.random.default_rng(seed)
+        self.dim, self.A = dim, rng.standard_normal((dim, 8)) / np.sqrt(dim)
+        self.head = gh.Attention(rng.standard_normal((dim, dim)), rng.standard_normal((dim, dim)))
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return np.tanh(self.head(X) @ self.A).sum(axis=1)
+
+
 KNOWN = {
     "a head": (head(8), "attention"),
     "a head with biases": (head(16, key_bias=1.0, bias=1.0), "attention"),
     "a head of low rank": (low_rank(32, 2), "attention"),
     "a head with 8 outputs": (vector.head(8, 8, key_bias=0.5, bias=0.5), "attention"),
     "a head with 2 outputs": (vector.head(6, 2), "attention"),
+    "two heads in two dimensions": (gh.MultiHead.random(2, 2, seed=0), "multi-head"),
+    "three heads in two dimensions": (gh.MultiHead.random(2, 3, seed=1), "multi-head"),
     "two heads": (layer(4, 2, 4), "multi-head"),
     "two heads of rank 3": (layer(6, 2, 3), "multi-head"),
     "three heads": (layer(8, 3, 2), "multi-head"),
@@ -31,6 +46,8 @@ KNOWN = {
     "a Transformer": (gh.Transformer.random(8, 8, seed=1), "transformer"),
     "a block": (Block(8, seed=8), "any-network"),
     "a block with 8 outputs": (Block(4, outputs=8, seed=4), "any-network"),
+    "an odd network": (Odd(4, seed=0), "any-network"),
+    "a wider odd network": (Odd(8, seed=1), "any-network"),
 }
 
 
@@ -62,6 +79,7 @@ FEW_DIGITS = {
     "a small block": (Block(4, seed=1), "any-network"),
     "a block of tanh": (Block(8, act="tanh", seed=2), "any-network"),
     "a block of ReLU and norms": (Block(8, act="relu", seed=5), "any-network"),
+    "heads in a block": (gh.Block.random(8, 2, rank=3, seed=3), "block"),
 }
 
 
@@ -143,8 +161,16 @@ def test_a_refusal_costs_what_the_plan_says(name):
     oracle = gh.ValueOracle(make(), dim=dim)
     with pytest.raises(gh.GlassheadError):
         gh.recover(oracle)
-    outputs = np.size(make()(np.zeros((1, 1, dim))))
-    assert oracle.queries <= gh.plan(dim, family="auto", outputs=outputs)
+    answer = make()(np.zeros((1, 1, dim)))
+    assert oracle.queries <= gh.plan(dim, family="auto", outputs=np.size(answer), dtype=str(np.asarray(answer).dtype))
+
+
+def test_what_takes_more_than_auto_is_planned_for_is_said_to_take_its_name():
+    heads = gh.MultiHead.random(4, 2, rank=2, seed=2)
+    oracle = gh.ValueOracle(lambda X: np.clip(heads(X), -5, 5), dim=4)
+    with pytest.raises(gh.NotConverged, match=r"may be of family 'multi-head'.*name the family"):
+        gh.recover(oracle)
+    assert oracle.queries <= gh.plan(4, family="auto")
 
 
 def test_the_plan_of_auto_is_a_fifth_more_than_the_dearest():

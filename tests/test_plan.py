@@ -53,3 +53,12 @@ def test_of_several_heads(dim, heads, rank):
 def test_of_signs_through_a_network():
     assert gh.plan(8, family="any-network", answers="sign") > gh.plan(8, family="any-network")
     assert np.isfinite(gh.plan(8, family="any-network", answers="sign", biases=True))
+
+
+def test_few_digits_make_networks_and_blocks_dearer():
+    for family, times in (("attention", 1), ("block", 3), ("transformer", 12)):
+        sizes = {"family": family, "width": 8 if family == "transformer" else None}
+        assert gh.plan(8, dtype="float32", **sizes) == times * gh.plan(8, **sizes)
+    assert gh.plan(8, family="auto", outputs=8, dtype="float32") > gh.plan(8, family="auto", outputs=8)
+    with pytest.raises(ValueError, match=r"expected dtype to be one of .*got 'float16'"):
+        gh.plan(8, dtype="float16")

@@ -70,11 +70,11 @@ class Family:
         return f"expected value answers for family {self.name!r}: yes and no say too little; {self.otherwise}"
 
 
-HEAD = Method("_learners:learn_attention", explain="_checks:find_promise", estimate="_plan:estimate")
-VECTOR_HEAD = Method("_learners:learn_one_vector", explain="_checks:find_promise", estimate="_plan:estimate")
+HEAD = Method("_learners:learn_attention", explain="_checks:find_promise", estimate="_limits:estimate")
+VECTOR_HEAD = Method("_learners:learn_one_vector", explain="_checks:find_promise", estimate="_limits:estimate")
 HEADS = Method("_learners:learn_several")
 LAYER = Method("_learners:learn_several_vector")
-SIGNS = Method("_learners:learn_sign_attention", "_checks:check_held_out_signs", estimate="_plan:estimate")
+SIGNS = Method("_learners:learn_sign_attention", "_checks:check_held_out_signs", estimate="_limits:estimate")
 BLOCK = Method("_learners:learn_block")
 FRONT = Method("_learners:learn_any_network")
 

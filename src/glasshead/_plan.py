@@ -1,101 +1,23 @@
-"""How many queries a recovery takes, known beforehand: how few could do, and how many are asked at most.
-
-A query that is answered by one number fixes one free parameter at most, whatever the learner; one that is answered by a
-yes or no fixes one bit. The most is planned by one function per family, named in `_families`.
-"""
+"""How many queries a recovery asks at most, known beforehand: one function per family, named in `_families`."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
-
-from ._errors import BudgetExceeded
 from ._families import ANSWERS, named, resolve
+from ._limits import BITS, OVERHEAD, bits_for, information_limit
 from ._validate import check_rank, positive, whole
 
-USUAL = 76  # queries beyond one per parameter that a recovery usually takes, without a key bias
-BITS = 40  # of every score, where answers are signs and no accuracy is asked for
-FEWEST, MOST = 8, 60  # that an accuracy may ask for: past the last one rounding is all there is
-SCHEME_SLACK = {"full": 2.0, "low rank": 32.0}  # a scheme's bound over d times the error of one score
-
-
-def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = False, bias: bool = False) -> int:
-    """The free parameters of one head: no learner that gets one number per query can do with fewer queries."""
-    W = dim * dim if rank is None else rank * (2 * dim - rank)
-    return W + dim + key_bias * dim + bias
-
-
-def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -> int:
-    """To how many bits each score must be known, of a range `[-reach, reach]`, for `||W_hat - W||_F <= accuracy`."""
-    if accuracy is None:
-        return BITS
-    slack = SCHEME_SLACK["full" if rank == dim else "low rank"]
-    return min(max(math.ceil(math.log2(slack * reach * dim / accuracy)), FEWEST), MOST)
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What was asked for: a rank if known, an accuracy, a number of bits for each score."""
-
-    rank: int | None = None
-    accuracy: float | None = None
-    bits: int | None = None
-
-    def within(self, dim: int) -> Goal:
-        """The goal for a head that sees only so many dimensions."""
-        return replace(self, rank=None if self.rank is None else min(self.rank, dim))
-
-    def bits_of(self, dim: int, reach: float) -> int:
-        """The bits asked for, or those that the accuracy takes where scores lie within `[-reach, reach]`."""
-        return bits_for(self.accuracy, dim, self.rank, reach) if self.bits is None else self.bits
-
-
-def fewest(answers: str, parameters: int, accuracy: float | None = None) -> int:
-    """The queries that so many parameters take at least; signs show v up to a factor only, one bit at a time."""
-    return parameters if answers == "value" else (parameters - 1) * (BITS if accuracy is None else FEWEST)
-
-
-def estimate(
-    dim: int, rank: int | None, known: dict[str, Any], answers: str = "value", accuracy: float | None = None
-) -> int:
-    """About how many queries a recovery takes in all, from what is known half-way: at least this rank, these biases."""
-    seen = rank or max(1, len(known.get("b", ())))
-    bias = "bias" in known and bool(np.any(known["bias"]))
-    parameters = information_limit(dim, seen, key_bias="key_bias" in known, bias=bias)
-    return fewest(answers, parameters, accuracy) + USUAL
-
-
-USUAL_SEVERAL = 60  # queries per head beyond one per parameter: jumps, pilots, the search for the rank; rarely fewer
-
-
-def heads_left(dim: int, heads: int, rank: int | None = None) -> int:
-    """About how many queries are to come where W of so many heads is yet to be read, for progress bars."""
-    return heads * (information_limit(dim, rank, key_bias=True) + USUAL_SEVERAL) + OVERHEAD
-
-
-def check_budget(budget: int, dim: int, accuracy: float | None, answers: str, checks: int) -> None:
-    """Refuse at once what cannot suffice, with so many queries for checks. How many numbers an answer holds shows in
-    the first one, and W may be 0: only v takes a query for each dimension, whatever the box."""
-    least = fewest(answers, dim, accuracy) + checks
-    if budget < least:
-        raise BudgetExceeded(
-            f"a budget of {budget} cannot suffice: v of a head of dimension {dim} alone takes "
-            f"{least - checks} {answers} queries, and the last check {checks}; gh.plan says what to allow",
-            budget=budget,
-            needed=least - budget,
-        )
-
-
-OVERHEAD = 104  # pilots, law checks, repeats, re-asked scores, the held-out check and the judge together
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
 TELLING = 96  # for each head, beside 2.5 for each dimension: finding and isolating it
 NETWORK_OVERHEAD = 192  # what a small network takes beyond its parameters: looking for biases, noise, checks
 EACH = {"value": 10, "sign": 160}  # queries for a score that is read through an unknown network
 REFUSED = 1.2  # times the plan of the dearest family: what all attempts together may cost where none succeeds
 SOLVED_AT_ONCE = 1800  # in any dimension: heads that nothing isolates, or scores behind a box that is hardly a head
+DTYPES = "float64", "float32"
+FEW_DIGITS = {"transformer": 12, "block": 3}  # times as many queries where answers are in float32
 PLACE_QUERIES = 400  # looking for tokens where that network shows the scores, for a normalisation, and the check
 
 
@@ -110,6 +32,7 @@ def plan(
     biases: bool = False,
     width: int | None = None,
     outputs: int = 1,
+    dtype: str = "float64",
 ) -> int:
     """The number of queries that `gh.recover` asks at most, for a box that gives one number, or one sign, per answer.
 
@@ -123,13 +46,16 @@ def plan(
     them are wrong, 13 times as many.
 
     A "transformer" takes 1.6 queries for each parameter of its network, which has `width` neurons, and one for each
-    score of W, all twelve times where it answers in float32; behind "any-network" a score takes ten. For "multi-head"
-    each of the `heads` takes what one does, key bias included, and about a hundred more and `2.5 dim` to tell it. For
-    "auto" it is the most that is asked before a box of none of these families is refused, unless what is behind it
+    score of W; behind "any-network" a score takes ten. For "multi-head" each of the `heads` takes what one does, key
+    bias included, and about a hundred more and `2.5 dim` to tell it. Where answers hold as many numbers as a token,
+    `outputs=dim`, it may be a "block". With `dtype="float32"`, for boxes that answer in it, a block takes three times
+    as many and a "transformer" twelve times.
+
+    For "auto" it is the most that is asked before a box of none of these families is refused, unless what is behind it
     looks like ReLU: then add a "transformer"; one that is of some family takes what that does, 3% and 32 queries more
-    at most. Where answers hold as many numbers as a token, `outputs=dim`, it may be a "block".
+    at most.
     """
-    return planned(Sizes(dim, rank, heads, width, answers, accuracy, biases, outputs), family).queries
+    return planned(Sizes(dim, rank, heads, width, answers, accuracy, biases, outputs, dtype), family).queries
 
 
 @dataclass(frozen=True)
@@ -144,6 +70,10 @@ class Sizes:
     accuracy: float | None = None
     biases: bool = False
     outputs: int = 1
+    dtype: str = "float64"
+
+    def times(self, family: str) -> int:
+        return 1 if self.dtype == "float64" else FEW_DIGITS[family]
 
     @property
     def score_bits(self) -> int:
@@ -171,6 +101,8 @@ def planned(box: Sizes, family: str) -> Planned:
         positive(box.accuracy, "accuracy")
     check_rank(box.rank, dim)
     whole(box.outputs, "outputs", least=1)
+    if box.dtype not in DTYPES:
+        raise ValueError(f"expected dtype to be one of {DTYPES}, got {box.dtype!r}; plans of 16 bits are not known")
     if declared is None:
         return plan_auto(box)
     if (refusal := declared.refusal(box.answers)) is not None:
@@ -220,7 +152,8 @@ def plan_transformer(box: Sizes) -> Planned:
         raise ValueError("expected width=, the number of neurons of the network behind the head")
     network = (whole(box.width, "width", least=1) + 1) * (box.dim + box.biases)
     head = information_limit(box.dim, box.rank, key_bias=box.biases)
-    return Planned(math.ceil(1.6 * network) + head + NETWORK_OVERHEAD + OVERHEAD + DISCOVERY, head - box.dim + network)
+    queries = math.ceil(1.6 * network) + head + NETWORK_OVERHEAD + OVERHEAD + DISCOVERY
+    return Planned(box.times("transformer") * queries, head - box.dim + network)
 
 
 # Queries of a block, at most: for each dimension of differences, row, sequence of scores, and dimension of pairs.
@@ -239,7 +172,7 @@ def plan_block(box: Sizes) -> Planned:
     parameters = H * (2 * (2 * r * d - r * r) + (d if box.biases else 0))
     encoder = JACOBIANS * d + PAIRED * d + rows + columns
     decoder = READ_LENGTHS * (TOLD * d + math.ceil(1.4 * (d + 1) * (r + 6)) + d * (r + 4))
-    return Planned(max(encoder, decoder) + OVERHEAD + 64, parameters)
+    return Planned(box.times("block") * (max(encoder, decoder) + OVERHEAD + 64), parameters)
 
 
 def plan_any_network(box: Sizes) -> Planned:

@@ -32,6 +32,10 @@ def failure(kind: str) -> gh.GlassheadError:
     kinds = {"stuck": gh.NotConverged, "hidden": gh.NotIdentifiable, "inaccurate": gh.AccuracyUnreachable}
     if kind == "flat":
         return Flat(np.ones(4))
+    if kind == "unfinished":
+        error = gh.NotConverged(kind)
+        error.__cause__ = gh.BudgetExceeded("spent", budget=1, needed=1)
+        return error
     return kinds[kind](kind) if kind in kinds else mismatch(kind)
 
 
@@ -48,6 +52,8 @@ HISTORIES = {
     "one that did not converge": ([(ONE_HEAD, "stuck")], 0, False),
     "does not converge after a mismatch": ([(ONE_HEAD, COPIED_KEY), (SEVERAL, "stuck")], 0, True),
     "the first mismatch": ([(ONE_HEAD, COPIED_KEY), (SEVERAL, FRESH_HEADS), (RESIDUAL_HEADS, "stuck")], 0, True),
+    "what more queries might find": ([(ONE_HEAD, COPIED_KEY), (RESIDUAL_HEADS, "unfinished")], 1, False),
+    "the last resort, unfinished": ([(ONE_HEAD, COPIED_KEY), (LAST_RESORT, "unfinished")], 0, True),
     "no mismatch before it": ([(ONE_HEAD, "hidden"), (SEVERAL, "stuck")], 1, False),
     "a mismatch after another": ([(ONE_HEAD, COPIED_KEY), (SEVERAL, FRESH_HEADS)], 1, False),
     "a mismatch after none": ([(ONE_HEAD, "stuck"), (SEVERAL, FRESH_HEADS)], 1, False),

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .._families import FAMILIES, named
+from .._limits import information_limit
 from .._oracles import Report
-from .._plan import information_limit
 from .._types import no_type_check
 from .._validate import positive, real, whole
 from .._version import __version__

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._limits import information_limit
 from .._models import Attention, Model, load
 from .._oracles import Oracle, ValueOracle
-from .._plan import information_limit
 
 
 class TargetSource(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,9 @@ from .._oracles import Oracle
 from .held_out import Compared
 
 ALONE, ALONE_LONG = 7, 3  # sequences of one token, which show errors of v; those as long as v was read with
-JUDGED_LENGTHS = 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64  # a sequence of each for the sizes of users, suited, and larger
+# A sequence for the sizes of users, suited, and larger: suited ones as long as these, or up to the next one, others
+# spread evenly from the first to the last, since a box may go by the length, as one that drops what fills no tile.
+JUDGED_LENGTHS = 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64
 JUDGE_QUERIES = ALONE + 3 * len(JUDGED_LENGTHS)
 
 OF_RANGE = 0.01  # of the range of answers: what is off by more is another function
@@ -43,20 +45,29 @@ def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generato
     Suited keys are some times as long and suited last tokens as much shorter, which leaves their scores as they are,
     and some of the single tokens are longer: the box is judged where its parameters were read, too.
     """
-    lengths = len(JUDGED_LENGTHS)
+    count = len(JUDGED_LENGTHS)
     looks = learned.looks if oracle.answers == "value" else 1
-    suited = np.resize(learned.suits(oracle.reach), lengths)
+    suited = np.resize(learned.suits(oracle.reach), count)
     lever, alone_lever = learned.levers(oracle)
-    larger = np.maximum(suited, 1.0) * 2.0 ** rng.uniform(0, 3, lengths)
-    kinds = {USERS: 2.0 ** rng.uniform(-1, 1, looks * lengths), SUITED: suited, LARGER: larger}
-    drawn = [gaussian_sequences(oracle, np.resize(JUDGED_LENGTHS, len(sizes)), sizes, rng) for sizes in kinds.values()]
-    each = zip(kinds.items(), in_turn(drawn), strict=True)
-    every = [Sequences(name, X, sizes) for (name, sizes), X in each]
+    users, larger = 2.0 ** spread(-1, 1, looks * count, rng), np.maximum(suited, 1.0) * 2.0 ** spread(0, 3, count, rng)
+    first, *_, last = JUDGED_LENGTHS
+    drawn = {
+        USERS: (users, spread(first, last + 1, len(users), rng).astype(int)),
+        SUITED: (suited, rng.integers(JUDGED_LENGTHS, (*JUDGED_LENGTHS[1:], last + 1))),
+        LARGER: (larger, spread(first, last + 1, count, rng).astype(int)),
+    }
+    X = in_turn([gaussian_sequences(oracle, lengths, sizes, rng) for sizes, lengths in drawn.values()])
+    every = [Sequences(name, x, sizes) for (name, (sizes, _)), x in zip(drawn.items(), X, strict=True)]
     every[1] = Sequences(SUITED, [levered(oracle, x, lever) for x in every[1].X], lever * suited)
-    alone = 2.0 ** rng.uniform(-1, 1, ALONE)
+    alone = 2.0 ** spread(-1, 1, ALONE, rng)
     alone[:ALONE_LONG] *= alone_lever
     every.append(Sequences(SINGLES, gaussian_sequences(oracle, (1,) * ALONE, alone, rng), alone))
     return [kept for kind in every if (kept := said(learned, kind)).X]
+
+
+def spread(low: float, high: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers drawn from a range, one from each of as many parts of it, in any order."""
+    return low + (high - low) * (rng.permutation(count) + rng.random(count)) / count
 
 
 def in_turn(kinds: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
@@ -68,8 +79,8 @@ def in_turn(kinds: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
         last[[place, largest]] = last[[largest, place]]
         return np.concatenate([x[:-1], last[None]])
 
-    places = count()
-    return [[with_largest_at(x, next(places) % x.shape[1]) for x in X] for X in kinds]
+    places = cycle(range(kinds[0][0].shape[1]))
+    return [[with_largest_at(x, next(places)) for x in X] for X in kinds]
 
 
 def levered(oracle: Oracle, x: np.ndarray, lever: float) -> np.ndarray:

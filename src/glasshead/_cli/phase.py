@@ -13,9 +13,10 @@ import numpy as np
 from .. import sensing
 from .._boxes import as_finished
 from .._errors import BudgetExceeded
+from .._limits import OVERHEAD
 from .._models import Attention, written_whole
 from .._oracles import Report, ValueOracle
-from .._plan import DISCOVERY, OVERHEAD
+from .._plan import DISCOVERY
 from .._recover import recover
 from .._report import ChartCurve, chart
 

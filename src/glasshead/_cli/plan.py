@@ -30,13 +30,14 @@ def command(
     width: Annotated[int | None, typer.Option(min=1, help="How many neurons a transformer has.")] = None,
     biases: Annotated[bool, typer.Option("--biases", help="The box has a key bias and a bias.")] = False,
     outputs: Annotated[int, typer.Option(min=1, help="How many numbers an answer holds.")] = 1,
+    dtype: Annotated[str, typer.Option(help="What its answers are computed in: float64 or float32.")] = "float64",
     price: Price = None,
     as_json: Json = False,
 ) -> None:
     """Say how many queries a recovery will ask at most."""
     from .._plan import Sizes, planned
 
-    box = Sizes(dim, rank, heads, width, answers, accuracy, biases, outputs)
+    box = Sizes(dim, rank, heads, width, answers, accuracy, biases, outputs, dtype)
     queries, parameters = planned(box, family)
     limit = parameters if answers == "value" else (parameters - 1) * box.score_bits
     kinds = plans_of_kinds(box) if family == "auto" else {}

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .._limits import BITS
 from .._models import Attention
 from .._oracles import Oracle
-from .._plan import BITS
 from .learned import Predicting, free_parameters, head_length, perturbed, typical_score_error
 
 # The confidence of bounds that follow from noise that was measured, times a factor for safety, and not from a promise.

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._limits import information_limit
 from .._models import Attention, FrontHead, MultiHead, Transformer
 from .._oracles import Oracle
-from .._plan import information_limit
 from .._relu import ReluNetwork
 from .._types import Float
 from .head import MEASURED_WORDS

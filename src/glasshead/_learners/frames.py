@@ -236,10 +236,8 @@ def read_key_bias(meter: ValueMeter, rho: float) -> ValueMeter:
 
 
 def pilots_for(keys: Frame) -> int:
-    """Many keys pay for a scale that is right to the last factor of two; of two keys there are as many pilots as tell
-    whether one head answers."""
-    fewest = MIXTURE_KEYS if len(keys) == 2 else min(4, len(keys))
-    return min(KEY_BIAS_PILOTS, max(len(keys) // 6, fewest))
+    """Many keys pay for a scale that is right to the last factor of two; two have one more, to tell one head by."""
+    return min(KEY_BIAS_PILOTS, max(len(keys) // 6, MIXTURE_KEYS if len(keys) == 2 else min(4, len(keys))))
 
 
 def find_scale_or_refuse(

@@ -13,9 +13,9 @@ import numpy as np
 from .._checks import Noise, Unpromised, read_noise, refuse_unmeasured
 from .._errors import NotIdentifiable
 from .._learned import LearnedHead, Sampled
+from .._limits import information_limit
 from .._models import Attention
 from .._oracles import CERTAIN, Averaged, Narrow, Oracle, Scaled
-from .._plan import information_limit
 from .frames import KEY_BIAS_LOGIT
 from .passes import (
     LearnAsPromised,

@@ -9,10 +9,10 @@ import numpy as np
 from .._checks import check_a_few, check_front_laws
 from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch, WrongOutputs
 from .._learned import LearnedTransformer
+from .._limits import OVERHEAD, information_limit
 from .._meters import Values
 from .._models import Transformer
 from .._oracles import FAR_OUT, LESS_FAR_OUT, Flat, Oracle, Straightened
-from .._plan import OVERHEAD, information_limit
 from .._relu import ReluNetwork, recover_relu
 from .._schemes import read_W
 from .frames import find_frames

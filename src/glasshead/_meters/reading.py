@@ -196,7 +196,7 @@ def read_logits(
     shrunk, shrink, seen = np.ones_like(s), np.ones(len(row)), s[row, col]
     for _ in range(MAX_REASKS):
         if len(row) == 0:
-            return (s, lo, hi), shrunk
+            break
         shrink *= 1.5 / np.clip(np.abs(seen), 3.0, 20 * saturated)
         reading = read(q[row], (shrink[:, None] * keys[row, col])[:, None])
         seen, low, high = (end[:, 0] / shrink for end in reading)
@@ -206,4 +206,4 @@ def read_logits(
         shrunk[row, col] = np.where(s[row, col] == seen, shrink, 0.0)
         still = beyond(reading, saturated)[:, 0]
         row, col, shrink, seen = row[still], col[still], shrink[still], reading[0][still, 0]
-    return refuse(q[row[0]], keys[row[0], col[0]])
+    return ((s, lo, hi), shrunk) if len(row) == 0 else refuse(q[row[0]], keys[row[0], col[0]])

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.special import expit
 
 from .._errors import MIXED_KEYS, SHORTER_KEY, WEIGHT_RANGE, Evidence, TargetMismatch
+from .._limits import OVERHEAD
 from .._linalg import NO_FRAME, Frame, rms
 from .._oracles import HEADROOM, Oracle
-from .._plan import OVERHEAD
 from .._types import Float
 from .meter import Errors, Meter, Scores, likely_sum, one_after_the_other, tuning
 from .reading import Interval, Values, logit, read_logits

@@ -122,7 +122,11 @@ def refined(sided: Sided, X: np.ndarray, Y: np.ndarray, noise: float) -> tuple[S
     for _ in range(REFINING_ROUNDS):
         if least <= NOISE_REACHED * noise or stalled >= STALLED_ROUNDS or astray >= LONGEST_DAMPED:
             break
-        tried = Linearised.at(moved(best, now.step(best.model.W2, rest, damping)), X)
+        step = now.step(best.model.W2, rest, damping)
+        if not all(np.isfinite(change).all() for change in step):
+            astray, damping = astray + 1, max(DAMPED, 4 * damping)
+            continue
+        tried = Linearised.at(moved(best, step), X)
         found, remaining = tried.solved(Y)
         left = rms(remaining)
         if left < least:

@@ -173,7 +173,7 @@ class BoxOracle(Oracle):
         resent = self.resent
         self.queries += len(X)
         try:
-            answers = np.array(self._f(sent))  # a copy: the box may answer in the same array again
+            answers = np.array(np.asarray(self._f(sent)))  # a copy: the box may answer in the same array again
         except GlassheadError:
             raise
         except Exception as error:

@@ -16,6 +16,7 @@ from .._errors import (
     COPIED_KEY,
     SHORTER_KEY,
     AccuracyUnreachable,
+    BudgetExceeded,
     GlassheadError,
     NotConverged,
     NotIdentifiable,
@@ -65,6 +66,11 @@ class Failure:
         what a block hides, says nothing of other families."""
         hidden = isinstance(self.error, NotIdentifiable) and not isinstance(self.error, Flat)
         return NO_GUESS if hidden and self.family != "block" else self.guess.without(self.family)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it only took more queries than were planned."""
+        return isinstance(self.error.__cause__, BudgetExceeded)
 
     @property
     def last_resort(self) -> bool:
@@ -128,8 +134,12 @@ class Verdict:
 
 
 VERDICTS = (
-    # That something else does not converge either is no news.
-    Verdict(lambda last: isinstance(last.error, NotConverged), lambda tries: tries.mismatch, at_once=True),
+    # That something else does not converge either is no news, unless it might with more queries.
+    Verdict(
+        lambda last: isinstance(last.error, NotConverged) and not last.unfinished,
+        lambda tries: tries.mismatch,
+        at_once=True,
+    ),
     # That the last resort does not fit either says less than why it was needed.
     Verdict(lambda last: last.last_resort, lambda tries: tries.before, at_once=True),
     # Where tokens have places only a block may fit.

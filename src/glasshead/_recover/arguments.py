@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from .._checks import BALANCE_QUERIES, JUDGE_QUERIES, ODDS_QUERIES, QUERIES, SIGN_QUERIES
 from .._families import Family, named, with_option
+from .._limits import check_budget
 from .._models import Norm
 from .._oracles import PLACES, Oracle
-from .._plan import check_budget, plan
+from .._plan import plan
 from .._validate import check_memory, check_rank, positive, whole
 from .._version import __version__
 

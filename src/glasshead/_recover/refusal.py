@@ -10,7 +10,7 @@ import numpy as np
 from .._checks import TOO_FEW_DIGITS
 from .._errors import AccuracyUnreachable, BudgetExceeded, GlassheadError, NotConverged
 from .._families import NEEDED, PROMISES, Family
-from .._oracles import Budgeted, Oracle
+from .._oracles import DOUBLE, Budgeted, Oracle
 from .._plan import plan
 from .._recovery import Recovery
 
@@ -28,17 +28,21 @@ def add_notes(error: GlassheadError, tried: Sequence[str], rank: int | None, dim
         )
 
 
+MOST_HEADS = 1  # for each dimension, that "auto" plans for: a box of more heads takes their family by name
 CAUSE_QUERIES = 64  # of the plan, for finding out why, once nothing explains the box
 
 
 @contextmanager
 def within_plan(oracle: Oracle, family: str, last: bool, outputs: int, start: int) -> Generator[Oracle]:
-    """The oracle for an attempt under "auto", which began after `start` queries. A block, and what is tried `last`, may
-    take no more than is left of its plan; how many heads or neurons others have, and so their plan, shows late."""
-    if not last and family != "block":
+    """The oracle for an attempt under "auto", which began after `start` queries. A block, several heads, and what is
+    tried `last` may take no more than is left of their plan; how many neurons a network has, and so its plan, shows
+    late."""
+    if not last and family not in ("block", "multi-head"):
         yield oracle
         return
-    most = plan(oracle.dim, family="auto", outputs=outputs) - CAUSE_QUERIES
+    heads = 1 if last or family == "block" else MOST_HEADS * oracle.dim
+    dtype = "float64" if oracle.roundoff <= DOUBLE else "float32"
+    most = plan(oracle.dim, family="auto", heads=heads, outputs=outputs, dtype=dtype) - CAUSE_QUERIES
     asked = Budgeted(oracle, max(0, most - (oracle.queries - start)))
     try:
         yield asked

@@ -10,10 +10,10 @@ from scipy.optimize import least_squares, linear_sum_assignment
 from scipy.special import expit
 
 from .._errors import NotConverged
+from .._limits import information_limit
 from .._linalg import numerical_rank
 from .._models import Attention, MultiHead
 from .._oracles import Oracle, as_oracle, read_unit_rows
-from .._plan import information_limit
 from .._recovery import Recovery, recovered
 from .._types import Float
 from .._validate import whole

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._errors import NotIdentifiable
+from .._limits import information_limit
 from .._linalg import numerical_rank
 from .._models import Transformer
 from .._oracles import Antisymmetric, Counted, as_oracle
-from .._plan import information_limit
 from .._recovery import Recovery, recovered
 from .._relu import recover_relu
 from .._types import ArrayLike

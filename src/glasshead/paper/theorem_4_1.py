@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy.special import logit  # pyright: ignore[reportMissingTypeStubs]
 
+from .._limits import information_limit
 from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Oracle, as_oracle, read_unit_rows
-from .._plan import information_limit
 from .._recovery import Recovery, recovered
 
 PROBE_KINDS = ("basis", "gaussian")

@@ -8,9 +8,9 @@ import numpy as np
 
 from .. import sensing
 from .._errors import NotConverged
+from .._limits import information_limit
 from .._models import Attention
 from .._oracles import as_oracle, read_unit_rows
-from .._plan import information_limit
 from .._recovery import Recovery, recovered
 from .._types import no_type_check
 from .._validate import check_rank, whole

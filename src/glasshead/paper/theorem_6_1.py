@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._errors import NotIdentifiable
+from .._limits import information_limit
 from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Oracle, as_oracle, read_unit_rows
-from .._plan import information_limit
 from .._recovery import Recovery, recovered
 from .._types import no_type_check
 from .lemma_a_1 import TAU_CLIP, clipped_logit

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._errors import TargetMismatch
+from .._limits import information_limit
 from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Oracle
-from .._plan import information_limit
 from .._recovery import Recovery, recovered
 from .._types import no_type_check
 from .._validate import real, whole

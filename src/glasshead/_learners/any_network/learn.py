@@ -16,9 +16,9 @@ import numpy as np
 from ..._checks import check_ordinary_tokens
 from ..._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
+from ..._limits import Goal
 from ..._models import Norm
 from ..._oracles import Normalised, Oracle
-from ..._plan import Goal
 from .normalisation import find_norm
 from .signs import learn_from_signs
 from .values import learn_from_values

@@ -12,10 +12,10 @@ import numpy as np
 from ..._checks import check_front_laws, check_held_out_front_signs
 from ..._errors import NOT_FRONT_HEAD, Evidence, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
+from ..._limits import BITS, MOST, Goal
 from ..._linalg import cone, orthonormal_frame, rms
 from ..._meters import Crossings, Place, SignMatchingMeter
 from ..._oracles import Oracle, Voting
-from ..._plan import BITS, MOST, Goal
 from .values import read_front
 
 LENGTH_STRIDE, LENGTH_STRIDES = 4.0, 8

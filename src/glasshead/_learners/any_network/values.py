@@ -12,11 +12,11 @@ import numpy as np
 from ..._checks import check_front_laws, check_held_out_front, check_last_token
 from ..._errors import TargetMismatch
 from ..._learned import MEASURED, LearnedFront
+from ..._limits import Goal
 from ..._linalg import orthonormal_frame
 from ..._meters import Copies, MatchingMeter, OneRow, Place, PlacePilots, Ruler, floor, read_answer_noise, slope_step
 from ..._models import Behind, FrontHead
 from ..._oracles import Normalised, Oracle
-from ..._plan import Goal
 from ..._schemes import Measured, read_W
 
 FRONT_SAFETY = 4.0  # times the errors that noise and slopes, or the brackets left, suggest

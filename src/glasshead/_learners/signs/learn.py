@@ -17,10 +17,10 @@ import numpy as np
 from ..._checks import check_sign_laws
 from ..._errors import BudgetExceeded
 from ..._learned import LearnedFromSigns
+from ..._limits import BITS, MOST, Goal
 from ..._linalg import NO_FRAME, cone, rms
 from ..._meters import RANGE_RMS, KeyBias, SignMeter
 from ..._oracles import Oracle, Translated, Voting
-from ..._plan import BITS, MOST, Goal
 from ..._schemes import Measured, read_W
 from .halfspace import find_halfspace, read_direction_finer
 from .key_bias import bound_with_hidden, check_sign_key_bias, find_hidden_key_bias, find_sign_key_bias, read_sign_pilots

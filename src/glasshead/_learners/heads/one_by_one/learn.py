@@ -13,11 +13,11 @@ import numpy as np
 
 from ...._errors import BudgetExceeded, NotConverged, TargetMismatch
 from ...._learned import LearnedMultiHead
+from ...._limits import USUAL_SEVERAL, heads_left, information_limit
 from ...._linalg import factored_svd
 from ...._meters import HeadValues, IsolatedHead, SumOfHeads, ValueSpace, read_head_sum
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
-from ...._plan import USUAL_SEVERAL, heads_left, information_limit
 from ..saturated import NoSigns, find_circle, read_head_values, read_without_mean
 from .meters import expected_error, find_meters
 from .projection import ProjectedHead, read_projected

@@ -15,11 +15,11 @@ import numpy as np
 from ...._checks import check_heads_everywhere
 from ...._errors import BudgetExceeded, GlassheadError, NotConverged, TargetMismatch
 from ...._learned import LearnedMultiHead
+from ...._limits import heads_left
 from ...._linalg import random_rotation
 from ...._meters import SumOfHeads, read_head_sum
 from ...._models import Attention, MultiHead
 from ...._oracles import Oracle
-from ...._plan import heads_left
 from ...._types import Float
 from .columns import ColumnReader
 from .even import EvenPart, allowed_misfit, find_even_part, read_around, read_misfit
