@@ -174,3 +174,14 @@ def test_users_get_single_answers():
     assert off.evidence is None
     assert off.residual > 1e3 * rest.residual
     assert judged(found("none"), None, oracle=Mean(1.0))[1].evidence is not None
+
+
+def test_no_rule_overrules_another(monkeypatch):
+    """A promise is held against one head alone; what strays is looked for where nothing else was found."""
+    monkeypatch.setattr(judge, "check_promise", lambda *given: judged(found("none"), box(off=0.5))[1].evidence)
+    assert judged(found("front"), box("front"), tolerance=1e-9, max_norm=10.0)[1].evidence is None
+    assert judged(found(), box(), tolerance=1e-9)[1].evidence is not None
+    monkeypatch.setattr(judge, "check_law_of_odds", lambda *given: None)
+    monkeypatch.setattr(judge, "with_true_bounds", lambda learned, groups: learned)
+    monkeypatch.setattr(judge, "strayed", lambda *given: None)
+    assert judged(found(), box(off=0.5))[1].evidence.law == ALSO_ELSEWHERE
