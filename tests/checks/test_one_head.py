@@ -64,6 +64,21 @@ def test_where_nothing_balances_nothing_is_asked():
     assert balanced(UNIT, from_signs(bound=1e6, bound_key_bias=1e3)) == ("", 0)
 
 
+def test_changes_are_looked_for_as_far_as_bounds_move_them():
+    """Three times as far as the furthest of six neighbours: about five times as far as they typically do."""
+    found, rng = from_signs(), np.random.default_rng(0)
+    oracle = gh.SignOracle(UNIT, dim=D)
+    keys = [key for _ in range(20) for key in balance.balancing_keys(oracle, found, 1.0, rng)]
+    around, times = found.neighbours(0.0, 40, rng), []
+    for key in keys:
+        middle, h = (key.low + key.high) / 2, 1e-4
+        slope = abs(UNIT(key.beside(middle + h)[None]) - UNIT(key.beside(middle - h)[None])) / (2 * h)
+        off = [float(near(key.beside(middle)[None])[0] / slope[0]) for near in around]
+        times.append((key.high - key.low) / 2 / np.sqrt(np.mean(np.square(off))))
+    assert 20 <= len(keys) <= 40
+    assert 4.0 < np.mean(times) < 6.0
+
+
 # Copies of a key, of few digits and behind a network.
 
 

@@ -1,4 +1,4 @@
-"""An oracle that promises what a test says, for parts that look at the promise alone."""
+"""Oracles that promise what a test says, for parts that look at the promise alone."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ class Promising(gh.Oracle):
         self.asked.append(np.array(X))
         self.queries += len(X)
         return self.f(X)
+
+
+class Relayed(Promising):
+    """What a wrapper promises of a box that promises something else."""
+
+    def __init__(self, dim, f=None, *, inner=None, **promise):
+        super().__init__(dim, f, **promise)
+        self.inside = Promising(dim, f, **promise | (inner or {}))
+
+    @property
+    def box(self):
+        return self.inside
