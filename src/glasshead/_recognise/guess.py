@@ -62,8 +62,8 @@ def find_families(oracle: Oracle, opening: Opening, seed: int, any_number: bool)
     zero, there = opening.zero, opening.first
     back = np.asarray(oracle(HALF_BACK * opening.token[None, None])[0])
     size = float(np.abs([zero, there, back]).max())
-    bent = float(np.abs(there + 2 * back - 3 * zero).max())
-    if bent <= BENT * size + 6 * (oracle.tolerance + oracle.rtol * size):
+    bent = float(np.abs(there + 2 * back - 3 * zero).max()) / 1.5  # for which errors count as those of four answers
+    if bent <= BENT * size + 4 * (oracle.tolerance + oracle.rtol * size):
         read_format(oracle, opening)
         shown = opening.outputs > 1 and oracle.exact and not oracle.narrow and bool(np.any(there != zero))
         return Guess(("multi-head",)) if shown and any_number else ONE_HEAD

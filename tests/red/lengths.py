@@ -1,0 +1,91 @@
+"""Boxes that go by how long a sequence is, where nobody looks: lost or padded tails of tiles, and some lengths; and by
+the size of its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from .box import MISLEADING, Box, Draw, kind
+from .inside import gaussian, several
+from .networks import behind, network
+from .scores import changed, some_head
+
+BY_LENGTH, BY_SIZE = "goes by the length", "goes by the size of tokens"
+TILES = ((8, 16), (8, 12), (4, 8), (16, 24), (2, 4), (4, 16), (8, 24), (16, 32))  # a tile, and from where on there are
+
+
+def tiled(draw: Draw) -> Callable[[np.ndarray], np.ndarray]:
+    """Sequences that fill no tile lose what is left over, or are padded with zeros or tokens of their own."""
+    tile, after = draw.pick(*TILES)
+    how = draw.pick("dropped", "padded", "doubled")
+
+    def tokens(x: np.ndarray) -> np.ndarray:
+        n = x.shape[1]
+        if n <= after or n % tile == 0:
+            return x
+        if how == "dropped":
+            return x[:, n % tile :]
+        more = x[:, : tile - n % tile]
+        return np.concatenate([np.zeros_like(more) if how == "padded" else more, x], axis=1)
+
+    return tokens
+
+
+def before(box: Box, tokens: Callable[[np.ndarray], np.ndarray]) -> Box:
+    answer = box.answer
+    return replace(box, answer=lambda X: answer(tokens(np.asarray(X))), truth=None, inside="")
+
+
+@kind(BY_LENGTH)
+def tiles_of_a_head(draw: Draw) -> Box:
+    return changed(draw, some_head(draw), tokens=tiled(draw))
+
+
+@kind(BY_LENGTH)
+def tiles_of_heads(draw: Draw) -> Box:
+    dim = draw.dim(2, 5)
+    outputs = draw.outputs(dim)
+    return before(several([gaussian(draw, dim, outputs) for _ in range(2)], draw), tiled(draw))
+
+
+@kind(BY_LENGTH)
+def tiles_before_a_network(draw: Draw) -> Box:
+    dim = draw.dim(2, 5)
+    net = network(draw, dim, draw.outputs(dim))
+    return before(behind(gaussian(draw, dim), lambda pooled, last: net(pooled + last), draw), tiled(draw))
+
+
+@kind(BY_LENGTH)
+def tiles_of_one_output(draw: Draw) -> Box:
+    made, tokens = gaussian(draw, draw.dim(2, 5), 2), tiled(draw)
+
+    def answer(X):
+        return np.stack([made(X)[:, 0], made(tokens(np.asarray(X)))[:, 1]], axis=1)
+
+    return Box(answer, len(made.W), family=draw.family(*MISLEADING))
+
+
+@kind(BY_LENGTH)
+def some_lengths(draw: Draw) -> Box:
+    """A twelfth to a third of all lengths, drawn at random."""
+    made, other = some_head(draw), None
+    other = gaussian(draw, len(made.W))
+    which = draw.rng.permutation(np.arange(5, 65))[: draw.pick(5, 8, 20)]
+    return changed(draw, made, lambda s, x: other.scores(x) if x.shape[1] in which else s)
+
+
+@kind(BY_SIZE)
+def shell(draw: Draw) -> Box:
+    """Scores of another head where tokens are of a size, as 10 to 20 in 100 ordinary sequences have it."""
+    made, share = some_head(draw, 3, 12), draw.pick(0.1, 0.15, 0.2)
+    other, low = gaussian(draw, len(made.W)), 2 ** draw.rng.uniform(-1, 1 - 2 * share)
+
+    def scores(s, x):
+        size = np.sqrt(np.mean(x**2, axis=(1, 2)))
+        inside = (size > low) & (size < low * 2 ** (2 * share))
+        return np.where(inside[:, None], other.scores(x), s)
+
+    return changed(draw, made, scores)
