@@ -10,6 +10,7 @@ import numpy as np
 
 from .box import MISLEADING, Box, Draw, kind
 from .inside import gaussian, several
+from .layers import TORCH, attention_layer
 from .networks import behind, network
 from .scores import changed, some_head
 
@@ -35,8 +36,12 @@ def tiled(draw: Draw) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def before(box: Box, tokens: Callable[[np.ndarray], np.ndarray]) -> Box:
-    answer = box.answer
-    return replace(box, answer=lambda X: answer(tokens(np.asarray(X))), truth=None, inside="")
+    whole = box.answer
+
+    def answer(X):
+        return whole(tokens(np.asarray(X)))
+
+    return replace(box, answer=answer, signs=None, truth=None, heads=None, inside="outside")
 
 
 @kind(BY_LENGTH)
@@ -58,6 +63,11 @@ def tiles_before_a_network(draw: Draw) -> Box:
     return before(behind(gaussian(draw, dim), lambda pooled, last: net(pooled + last), draw), tiled(draw))
 
 
+@kind(BY_LENGTH, TORCH)
+def tiles_of_a_layer(draw: Draw) -> Box:
+    return before(attention_layer(draw, draw.pick(1, 2)), tiled(draw))
+
+
 @kind(BY_LENGTH)
 def tiles_of_one_output(draw: Draw) -> Box:
     made, tokens = gaussian(draw, draw.dim(2, 5), 2), tiled(draw)
@@ -71,7 +81,7 @@ def tiles_of_one_output(draw: Draw) -> Box:
 @kind(BY_LENGTH)
 def some_lengths(draw: Draw) -> Box:
     """A twelfth to a third of all lengths, drawn at random."""
-    made, other = some_head(draw), None
+    made = some_head(draw)
     other = gaussian(draw, len(made.W))
     which = draw.rng.permutation(np.arange(5, 65))[: draw.pick(5, 8, 20)]
     return changed(draw, made, lambda s, x: other.scores(x) if x.shape[1] in which else s)
