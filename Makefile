@@ -45,10 +45,11 @@ browser:  ## install Debian's Chromium, which the tests of the HTML report drive
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; }
 	@chromium --version
 
-lint: $(VENV)/.lint  ## style, types, and who may import whom
+lint: $(VENV)/.lint  ## style, types, and who may import whom, here and in what docs/how-to-extend.md adds
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python --project pyproject.toml
 	$(BIN)/lint-imports --no-logo --no-cache
+	$(BIN)/python -m tests.extending
 
 format: $(VENV)/.lint  ## let ruff tidy the code
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from bench import constants
 from bench.stored import load
+from bench.tree import SOURCE
 
 MODULES = [module for modules, _ in constants.PARTS.values() for module in modules]
 OWNED = "_relu.tolerances", "_learners.heads.together.tolerances"
@@ -38,3 +43,51 @@ def test_a_wrong_result_that_passes_is_not_hidden():
     still = constants.compared([good], [good])
     row = {"name": "GOAL", "boxes": 3, "tenth": seen, "tenfold": still}
     assert list(constants.broken({"rows": [row]})) == ["constants, GOAL tenth: 1 of 3 results are wrong"]
+
+
+SMALL = 0.05  # a decimal below this at the top of a module or a class is a threshold or a step, and says why
+NAMELESS = 0.01  # and one below this stands nowhere else
+GUARDS = {1e-300, 1e-150}  # in place of a zero that is divided by; and the root of the former, which is squared
+ENDS = {("_learners/frames.py", 1e-9)}  # a bracket begins there, and whatever lies within is found
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def decimals(node: ast.AST, below: float) -> list[float]:
+    numbers = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+    return [x for x in numbers if isinstance(x, float) and 0 < abs(x) < below]
+
+
+def owned(body: list[ast.stmt]) -> Iterator[ast.Assign | ast.AnnAssign]:
+    """What is given a name at the top of a module or of a class."""
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            yield from owned(statement.body)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            yield statement
+
+
+def no_defaults(tree: ast.Module) -> ast.Module:
+    """Without the defaults of arguments, which have names, and docstrings that say what they are."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arguments):
+            node.defaults, node.kw_defaults = [], []
+    return tree
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_every_small_number_has_a_name_and_a_reason(file: Path):
+    lines = file.read_text().splitlines()
+    tree = no_defaults(ast.parse("\n".join(lines)))
+    constants_here = list(owned(tree.body))
+    silent = [
+        lines[one.lineno - 1]
+        for one in constants_here
+        if decimals(one, SMALL)
+        and max(len(constants.comment(lines, at - 1)) for at in (one.lineno, one.end_lineno or 0)) < 15
+    ]
+    assert silent == [], "a constant says why it is what it is, in a comment beside or above it"
+    inside = decimals(tree, NAMELESS)
+    for number in (x for one in constants_here for x in decimals(one, NAMELESS)):
+        inside.remove(number)
+    home = file.relative_to(SOURCE).as_posix()
+    assert [x for x in inside if x not in GUARDS and (home, x) not in ENDS] == [], "a number has a name and a reason"

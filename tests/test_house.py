@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from bench import tree
 
+from .extending import SECTIONS, add, blocks, extended, run
+
 ROOT, SOURCE = tree.ROOT, tree.SOURCE
 PAGES = {
     name: (ROOT / name).read_text() for name in ("README.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/how-*.md")))
 }
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-EXTENSIONS = re.split(r"^## ", PAGES.get("docs/how-to-extend.md", ""), flags=re.MULTILINE)[1:]
 
 
 def test_few_rooms_at_the_top():
@@ -73,26 +74,39 @@ def test_a_sentence_is_whole():
     assert tree.sentence(SOURCE / "_models") == "What a box may be: parameters and a forward pass."
 
 
-@pytest.mark.parametrize("section", EXTENSIONS, ids=lambda section: section.partition("\n")[0])
+ADDING = [section for section in SECTIONS if blocks(section)[1]]
+
+
+@pytest.mark.parametrize("section", ADDING, ids=lambda section: section.partition("\n")[0])
 def test_what_can_be_added_works(section, tmp_path):
     """On a copy of the library: code that begins with a file's name goes into that file, the rest is run."""
     shutil.copytree(SOURCE, tmp_path / "glasshead", ignore=shutil.ignore_patterns("__pycache__"))
-    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    assert not blocks[-1].startswith("# src/")
-    for code in blocks:
-        where = re.match(r"# src/(glasshead/[\w/]+\.py)(, in (\w+))?\n", code)
-        if where:
-            add(tmp_path / where[1], code[where.end() :], where[3])
-        else:
-            run = [sys.executable, "-W", "error", "-c", code]
-            done = subprocess.run(run, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
+    added, examples = blocks(section)
+    assert added
+    for name, code, inside in added:
+        add(tmp_path / name, code, inside)
+    for code in examples:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
 
 
-def add(file: Path, code: str, inside: str | None) -> None:
-    """At the end of the file, which may be new; or as the first entry of the table with that name."""
-    text = file.read_text() if file.exists() else ""
-    if inside:
-        before, table, after = re.split(rf"(^{inside}\b.*?\((?=\n))", text, maxsplit=1, flags=re.MULTILINE | re.DOTALL)
-        text = f"{before}{table}\n{code}{after}"
-    file.write_text(text if inside else text + "\n" + code)
+HELD = ("test_families", "test_house", "test_public", "test_pages")  # tests that a new file may offend
+
+
+@pytest.mark.slow
+def test_what_is_added_passes_the_tests_of_the_house(tmp_path):
+    """All of it in one copy, after `make tables`, as the page says to run; `make lint` runs the linters on one."""
+    folder = extended(tmp_path)
+    made = run(folder, sys.executable, "-m", "bench.pages")
+    assert made.returncode == 0, made.stderr
+    assert "mean.py" in (folder / "docs/how-it-is-built.md").read_text()
+    chosen = [f"tests/{name}.py" for name in HELD]
+    left_out = "not what_can_be_added and not what_is_added and not promise and not example"
+    done = run(folder, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", *chosen, "-k", left_out)
+    assert done.returncode == 0, done.stdout

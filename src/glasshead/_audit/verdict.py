@@ -71,8 +71,11 @@ def off(found: Finding) -> str:
     return "by an unknown amount" if found.error is None else f"{as_share(found.error)}"
 
 
+LEAST_PERCENT = 1e-3  # a smaller share is no percent with one decimal, but a number
+
+
 def as_share(x: float) -> str:
-    return f"{x:.2g}" if x < 0.001 else f"{x:.1%}"
+    return f"{x:.2g}" if x < LEAST_PERCENT else f"{x:.1%}"
 
 
 def ranked(findings: Sequence[Finding], threshold: float, fewest: int) -> list[Finding]:

@@ -27,7 +27,9 @@ from .._meters import Halfspace, OneRow, Place, Ruler
 from .._oracles import DOUBLE, Oracle, law_token
 from .laws import Asked, Claim, Slack, refuse_broken
 
+# Recorded sums of heads break laws by up to 1e-14 of the largest answer, other boxes one of them by 8e-5 at least.
 SUM_SLACK = Slack(loose=1e-6, roundings=32.0)
+# Heads with networks behind break theirs by up to 1e-14, others one by 1e-3 at least; a network may make little of it.
 FRONT_SLACK = Slack(loose=1e-8, roundings=64.0)
 SIGN_SEQUENCES = 4  # for each law: a coin passes one in 16 times
 SUM_LENGTHS = 1.0, 2.0**-10  # of tokens, over the usual one: at one of them scores may be too flat or too steep to tell

@@ -182,8 +182,10 @@ def refuse_broken(
 
 # One head, and heads in vector answers, once their values were read.
 
-HEAD_SLACK = Slack(loose=1e-6)
-LAYER_SLACK = Slack(loose=1e-6, roundings=64.0)
+# Recorded heads break laws by up to 1e-14 of an answer in float64, by a rounding in float32; other boxes one by 6e-5 at
+# least.
+HEAD_SLACK = Slack(loose=1e-6)  # sixteen roundings of float32: what narrower numbers leave is looked for as noise
+LAYER_SLACK = Slack(loose=1e-6, roundings=64.0)  # of which layers in float32 need one
 
 
 def check_head_laws(

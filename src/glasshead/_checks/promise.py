@@ -26,6 +26,7 @@ EVENLY = np.sqrt(3)  # times its standard deviation: the largest that evenly spr
 MOST_DIGITS = 13  # of the 15 to 16 that a float64 has: any number has that many, up to its last bits
 LAST_BITS = 2.0**-49  # of a number: what it may be off for being written in binary, by a careless rounding say
 TINY = 1e-290  # smaller numbers have fewer digits
+ROUND_ALREADY = 1e-9  # of a number: what it may exceed a round one by, for powers of ten that are rounded
 CLEARLY = 3.0  # decades: one way to print answers leaves a thousand times fewer of them than the other
 
 Ask = Callable[[np.ndarray], np.ndarray]
@@ -127,4 +128,4 @@ def as_printed(y: np.ndarray, otherwise: str) -> tuple[str, float] | None:
 def round_number(x: float) -> float:
     """The next 1, 2 or 5 times a power of ten."""
     power = 10.0 ** np.floor(np.log10(x))
-    return float(next(power * digit for digit in (1, 2, 5, 10) if power * digit >= x * (1 - 1e-9)))
+    return float(next(power * digit for digit in (1, 2, 5, 10) if power * digit >= x * (1 - ROUND_ALREADY)))

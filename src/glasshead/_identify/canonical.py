@@ -55,7 +55,7 @@ def length(x: np.ndarray) -> float:
     return float(norm(x.ravel()))
 
 
-DEFAULT_TOL = 1e-9
+DEFAULT_TOL = 1e-9  # relative, see docs/identifiability.md: what is asked of a recovery from float64 answers
 # With a token q long enough for W q to matter beside a key bias k, scores reach |q| |k| = k^2 / W and are rounded in
 # proportion: answers in float64 do not clearly show a part of W smaller than this part of k^2.
 LOST_BESIDE_KEY_BIAS = 2.0**-40

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._errors import Evidence
-from .._models import Attention, Block, Model, MultiHead, Transformer
+from .._models import AnyModel, Attention, Block, MultiHead, Transformer
 from .._oracles import Oracle
 from .._recovery import Checked, Recovery
 
@@ -69,7 +69,7 @@ class Learned:
     answers agree. `needed` says what would make the bounds better, where that is more than a better promise.
     """
 
-    model: Model
+    model: AnyModel
     rank: int | tuple[int, ...]
     bound: float | None
     bound_v: float | None
@@ -167,7 +167,7 @@ class Learned:
         bounds = {"bound": self.bound, "bound_v": self.bound_v, "confidence": confidence}
         checked = {"residual": check.residual, "checked": check.checked}
         rank = ranks[0] if len(ranks) == 1 else ranks
-        what = self.model, self.model.family, len(ranks), rank, queries, self.limit
+        what: tuple[Any, ...] = self.model, self.model.family, len(ranks), rank, queries, self.limit
         return Recovery(*what, **bounds, **checked, reason=reason)
 
 

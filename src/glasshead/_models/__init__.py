@@ -12,7 +12,7 @@ from .activation import ACTIVATIONS, Activation
 from .attention import Attention, Head
 from .block import Block
 from .figure import drawn_model, heads_figure, nearest_heads, save_figure
-from .files import Model, load, save, written_whole
+from .files import AnyModel, Model, load, save, written_whole
 from .front_head import Behind, FrontHead
 from .inside import Inside, Unembedding
 from .multi_head import MultiHead, without_bias

@@ -22,7 +22,7 @@ from .feedforward import Feedforward, random_head
 from .fused import Layer
 from .inside import Inside
 from .multi_head import MultiHead
-from .norm import Norm, token_before
+from .norm import TORCH_EPS, Norm, token_before
 from .post_norm import PostNorm, part
 from .rotary import Rotary
 from .two_layer import TwoLayer
@@ -98,7 +98,7 @@ class Block(WholeLayer):
         after it, as in BERT."""
         rng = np.random.default_rng(seed)
         made = [random_head(dim, max(1, dim // heads) if rank is None else rank, rng) for _ in range(heads)]
-        block = cls(made, norms=(Norm("layer", 1e-5, "behind"),), free=np.full((1, dim), 1 / np.sqrt(dim)))
+        block = cls(made, norms=(Norm("layer", TORCH_EPS, "behind"),), free=np.full((1, dim), 1 / np.sqrt(dim)))
         block.behind = Feedforward.random(np.eye(dim) + block._sum.v.sum(axis=0), rng)
         return block
 

@@ -10,13 +10,13 @@ from scipy.special import erf  # pyright: ignore[reportMissingTypeStubs, reportU
 
 from .._types import Float
 from .attention import Attention
-from .norm import Norm
+from .norm import TORCH_EPS, Norm
 
 
 @dataclass(frozen=True, eq=False)
 class Feedforward:
     """What stands behind the heads of a random block, asked about single tokens: `norm(y + gelu(y A + a) C)` with `y =
-    norm(x S + c)`, where norm is LayerNorm with eps 1e-5."""
+    norm(x S + c)`, where norm is LayerNorm with torch's eps."""
 
     S: Float[np.ndarray, "d d"]
     c: Float[np.ndarray, " d"]
@@ -32,7 +32,7 @@ class Feedforward:
         return cls(S, 0.1 * rng.standard_normal(d), A, 0.1 * rng.standard_normal(m), C)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        norm = Norm("layer", 1e-5)
+        norm = Norm("layer", TORCH_EPS)
         y = norm(X[:, -1] @ self.S + self.c)
         z = y @ self.A + self.a
         return norm(y + z * (1 + erf(z / np.sqrt(2))) / 2 @ self.C)

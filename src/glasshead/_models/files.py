@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from safetensors import safe_open
@@ -24,6 +24,21 @@ from .transformer import Transformer
 from .two_layer import TwoLayer
 
 Model = Attention | Block | FrontHead | MultiHead | Placed | Transformer
+
+
+class AnyModel(Protocol):
+    """What a model of any family is, one that was added too: what files, the check and the judge need of it."""
+
+    @property
+    def family(self) -> str: ...
+
+    @property
+    def dim(self) -> int: ...
+
+    def __call__(self, X: Any) -> Any: ...
+
+    def tensors(self) -> dict[str, np.ndarray]: ...
+
 
 FORMAT, VERSION = "glasshead", 1
 BESIDE = {kind.family: kind for kind in (Placed, TwoLayer)}  # no families that `gh.recover` knows, but saved like them

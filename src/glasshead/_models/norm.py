@@ -44,6 +44,8 @@ class Norm:
         return Z * np.sqrt(self.eps / (1 - np.mean(Z**2, axis=-1, keepdims=True)))
 
 
+TORCH_EPS = 1e-5  # of torch.nn.LayerNorm unless told otherwise
+
 INVERSION_STEPS, INVERSION_STARTS = 60, 24
 INVERSION_ACCURACY = 1e-12  # of what is looked for
 

@@ -21,10 +21,10 @@ FIRST_ARCS = 32
 ARC_PLACES = np.arange(5) / 4  # of an arc
 BETWEEN = np.array([1, 3, 5, 7]) / 8
 ERRORS = 20.0  # times the noise, and what a fit makes of it: more is no noise
-NARROWEST_ARC = 1e-9  # radians
+NARROWEST_ARC = 1e-9  # radians: on a shorter one five answers say nothing of a slope, but for their rounding
 BEYOND_END = 1e-9  # of half an arc: a kink at its very end may be rounded to there
 MOST_ARCS = 64  # that hold kinks at one time, for each dimension: a network of 8 neurons for each has 16 of them
-NOISE_LINES, NOISE_ARC = 24, 1e-8  # radians
+NOISE_LINES, NOISE_ARC = 24, 1e-8  # radians: hardly ever is a kink on one, or a bend that shows
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ PARALLEL = 1e-10  # of a unit vector: hyperplanes no further apart are one
 VANISHED_WEIGHT = 1e-10  # of the largest weight of a neuron, where it is nothing
 BEYOND = 1.5  # times the distance of the farthest kink: random inputs lie on both sides of every one
 INPUTS_PER_UNKNOWN = 3.0  # for each unknown of an output
-LINEAR_SLACK = 1e-9
+LINEAR_SLACK = 1e-9  # the error of a weight: `gh.recover_relu` accepts no more of the largest answer
 
 
 def learn_piecewise(domain: Domain, rng: np.random.Generator) -> tuple[Domain, Sided, ReluNetwork]:

@@ -18,7 +18,7 @@ from .span import Span, to_matrices, to_vectors
 
 PAIR_STARTS = 4
 PAIR_CLIMBS = 150
-NEARLY_A_PAIR = 2e-2
+NEARLY_A_PAIR = 2e-2  # of `x x^T` outside the space, from which Newton's method is tried: it throws out what is none
 PAIR_STEPS = 15
 IDLE_PAIR_ROUNDS = 5
 LOOSEST = 1e-6  # of the square of a matrix: more outside the space is not in it, whatever errors are

@@ -28,6 +28,7 @@ from .span import Span, find_span
 from .step import Steps, find_steps
 
 PARTS = 20  # rounds for the part of output weights along the answer at each point, which does not show there
+LEAST_ACROSS = 1e-6  # of its square: output weights that lie along an answer but for that count for no more there
 TURNS = 40  # rounds of lengths and ridges
 ANEW = 0, 3, 9, 15  # of these rounds, where ridges are looked for everywhere: lengths are known better each time
 STEPS_IN_TURN = 10
@@ -94,7 +95,7 @@ def amounts(
     w = np.linalg.svd(C.transpose(2, 0, 1), full_matrices=False)[2][:, 0]
     between, c = centre @ centre.T, np.zeros((C.shape[2], len(centre)))
     for _ in range(PARTS):
-        c = np.einsum("pkm,mk->mp", C, w) / np.maximum(1 - (w @ centre.T) ** 2, 1e-6)
+        c = np.einsum("pkm,mk->mp", C, w) / np.maximum(1 - (w @ centre.T) ** 2, LEAST_ACROSS)
         size, weighted = np.einsum("mp,mp->m", c, c)[:, None], np.einsum("mp,pkm->mk", c, C)
         # (size I - centre^T c^2 centre) w = weighted, by what it does along the centres
         inner = np.eye(len(centre)) - (c**2 / size)[:, None, :] * between[None]

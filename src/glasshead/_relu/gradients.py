@@ -109,6 +109,7 @@ def sinusoid(t: np.ndarray, y: np.ndarray) -> np.ndarray:
 STEP_IN_ARC = 0.15  # of the room in the arc; a longer step is more accurate and crosses more often
 CROSSED_AT = 0.97  # of the way to a hyperplane: from here on a step is taken to have crossed it
 CROSSING_ROUNDS = 12
+NEVER_CROSSED = 1e-3  # in place of 0, over a way: a step so long is cut to what an arc has room for in any case
 CROSSED_TOO_OFTEN = 0.25  # so many crossings after two repairs mean that the kinks are wrong
 
 
@@ -154,7 +155,7 @@ class Gradients:
         steps = self.steps[:, v]
         crossed = ~(np.where(steps > 0, ahead, behind) * np.abs(steps) < CROSSED_AT)
         safer = np.where(ahead < behind, 1.0, -1.0)
-        room = 0.4 / np.maximum(np.minimum(ahead, behind), 1e-3)
+        room = 0.4 / np.maximum(np.minimum(ahead, behind), NEVER_CROSSED)
         retreat = safer * np.minimum(room, 3 * self.base) if attempt < CROSSING_ROUNDS // 2 else -0.3 * steps
         self.steps[:, v] = np.where(crossed, retreat, steps)
         return crossed

@@ -76,6 +76,9 @@ def split_into(A: np.ndarray, first: np.ndarray, second: np.ndarray) -> Split:
     return Split(first, second, first.T @ A @ second)
 
 
+STEP_ACCURACY = 1e-8  # relative: the steps that follow mend what is left of each
+
+
 def gauss_newton_step(A: np.ndarray, at: Split) -> Split:
     """Turned by the Z of least `sum_j |C_j + F_j Z - Z G_j|^2`, with `A_j = [[F_j, C_j], [C_j^T, G_j]]`."""
     C, F, G = at.coupling, at.first.T @ A @ at.first, at.second.T @ A @ at.second
@@ -89,7 +92,7 @@ def gauss_newton_step(A: np.ndarray, at: Split) -> Split:
     operator = LinearOperator((size, size), matvec=normal, dtype=float)  # pyright: ignore[reportCallIssue]
     gradient = np.sum(C @ G - F @ C, axis=0).ravel()
     with np.errstate(all="ignore"):  # equal blocks leave Z free: a step that is not a number is no better
-        Z = cg(operator, gradient, rtol=1e-8, maxiter=200)[0].reshape(C.shape[1:])
+        Z = cg(operator, gradient, rtol=STEP_ACCURACY, maxiter=200)[0].reshape(C.shape[1:])
     if not np.isfinite(Z).all():
         return at
     first, second = np.linalg.qr(at.first - at.second @ Z.T)[0], np.linalg.qr(at.second + at.first @ Z)[0]

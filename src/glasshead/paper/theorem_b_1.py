@@ -20,6 +20,7 @@ from .lemma_a_1 import LIPSCHITZ, TAU_CLIP, clipped_logit
 from .tolerance import check_assumptions
 
 BISECTION_CONSTANT = 0.5  # the "Const" of the proof; see the docstring of theorem_b_1
+MARGIN_ROUNDED = 1e-12  # relative: what rounding may add to the largest margin that there is
 BATCH_NUMBERS = 2**20  # numbers in one batch of random queries
 
 
@@ -108,7 +109,8 @@ class Needed:
     def of(cls, dim: int, W_bound: float, margin: float, eps_W: float, delta: float) -> Needed:
         d, W, mu = check_assumptions(dim, W_bound, margin)
         most = 1 / math.sqrt(d)
-        real(margin, "margin", f"at most 1/sqrt(dim) = {most:.4g}, v having norm 1", lambda x: x <= most * (1 + 1e-12))
+        allowed = most * (1 + MARGIN_ROUNDED)
+        real(margin, "margin", f"at most 1/sqrt(dim) = {most:.4g}, v having norm 1", lambda x: x <= allowed)
         eps_W = real(eps_W, "eps_W", "a number strictly between 0 and 1", lambda x: 0 < x < 1)
         delta = real(delta, "delta", "a number strictly between 0 and 1", lambda x: 0 < x < 1)
         eps_v = eps_W * mu**3 / (40 * W * d)

@@ -21,6 +21,7 @@ from ._result import Certificate, Progress, Sensed, zero
 # Gauss-Newton from the right rank needs about six steps; more than this and the rank was wrong.
 FINISH_STEPS = 12
 FINISH_SOLVES = 400
+FITTED_SHARE, BENT_SHARE = 1e-4, 1e-2  # of the accuracy wanted: what W and y may miss of theirs, not to spoil the gap
 
 
 class Proof(NamedTuple):
@@ -49,12 +50,12 @@ def finish(constraints: Constraints, low: Factors, y: Float[np.ndarray, "m"], to
     rank, rows = len(low.s), constraints.rows
     if rank == 0 or degrees_of_freedom(low.U.shape[1], low.V.shape[1], rank) > len(rows):
         return None
-    point = gauss_newton(rows, low, tol=1e-4 * tol, max_steps=FINISH_STEPS).point
+    point = gauss_newton(rows, low, tol=FITTED_SHARE * tol, max_steps=FINISH_STEPS).point
     if point.residual > tol:
         return None
     tangent = Tangent(rows.A, rows.B, point.W, point.AU, point.BV)
     missing = np.hstack([point.W.U, np.zeros_like(point.W.V)]) - tangent.adjoint(y)
-    bent = y + least_norm(tangent, missing, accuracy=1e-2 * tol, limit=FINISH_SOLVES)
+    bent = y + least_norm(tangent, missing, accuracy=BENT_SHARE * tol, limit=FINISH_SOLVES)
     return prove(constraints, point, bent)
 
 

@@ -24,6 +24,7 @@ PROBE_LENGTHS = (0.5, 0.2, 0.08, 0.03, 0.01)  # of the last token: shorter ones 
 QUERY_LENGTH = 0.5  # length of the last token, over the radius of the ball of normalised tokens
 EPS_GRID = np.exp(np.linspace(-6, 6, 241))  # around the first guess of eps
 EPS_STEPS = 30
+EPS_DIFFERENCE = 1e-5  # half of a central difference over log eps: right to 1e-10, and a Newton step needs two digits
 # A token of rms entry s that is made twice as long changes by 3 eps / (8 s^2) once it is normalised: by 0.0075, less
 # than FORGETS, for this eps. A larger one would not let the box forget lengths there.
 LARGEST_EPS = 0.02 * min(NORM_SIZES) ** 2
@@ -85,8 +86,8 @@ def eps_of(offsets: np.ndarray, roots: np.ndarray, guess: float) -> tuple[float,
     grid = guess * EPS_GRID
     misfit = np.array([np.median(np.abs(disagreement(offsets, roots, guess, eps))) for eps in grid])
     eps, steps = float(grid[np.argmin(np.where(np.isfinite(misfit), misfit, np.inf))]), np.zeros(1)
+    h = EPS_DIFFERENCE
     for _ in range(EPS_STEPS):
-        h = 1e-5
         before, here, after = (disagreement(offsets, roots, guess, eps * np.exp(x)) for x in (-h, 0.0, h))
         with np.errstate(invalid="ignore", divide="ignore"):
             steps = -here * 2 * h / (after - before)

@@ -12,7 +12,7 @@ from ..._models import Block, Norm, token_before
 from ..._oracles import Oracle, read_single
 from ..._types import Float
 
-SETTLING_ROUNDS, SETTLED_TOKEN = 24, 1e-15  # of the longest
+SETTLING_ROUNDS, SETTLED_TOKEN = 24, 1e-15  # of the longest token: a few roundings
 
 
 @dataclass(frozen=True)

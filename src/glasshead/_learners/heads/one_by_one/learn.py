@@ -68,10 +68,14 @@ def learn_multi_head(
         raise
 
 
+RANK_ROUNDED = 1e-9  # of its norm: W was made with so many columns, and its other singular values are rounding
+
+
 def still_needed(known: dict, dim: int, columns: int = 0) -> int:
     """A lower estimate of all queries together: heads that were not counted yet may be only one, and those not looked
     at yet have the lowest rank of those that were, or 1. So many `columns` are known of the head being read."""
-    ranks = [int(np.linalg.matrix_rank(W, tol=1e-9 * np.linalg.norm(W))) for W in known.get("W", {}).values()]
+    matrices = known.get("W", {}).values()
+    ranks = [int(np.linalg.matrix_rank(W, tol=RANK_ROUNDED * np.linalg.norm(W))) for W in matrices]
     begun = [columns - 1] * (columns > 1)  # one of them may be the key bias
     unseen = min(ranks or begun, default=1)
     ranks += begun

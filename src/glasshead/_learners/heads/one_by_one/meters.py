@@ -147,6 +147,11 @@ def find_length(pilots: KeyPilots, read_pilot, guess: float, cap: float) -> floa
     return find_logit_scale(read_pilot, min(start, cap), cap, oracle.roundoff, SATURATED, TARGET_LOGIT, SCALE_PILOTS)
 
 
+# Lengths of a token that are compared, over that at which W adds as much to a key as the key bias: four decades either
+# way, since errors of the two weigh differently, and finer than it matters.
+TOKENS_TRIED = np.geomspace(1e-4, 1e4, 161)
+
+
 def best_lengths(meter: IsolatedHead, sizes: ScoreSizes) -> tuple[float, float]:
     """Lengths of keys and of tokens.
 
@@ -159,7 +164,7 @@ def best_lengths(meter: IsolatedHead, sizes: ScoreSizes) -> tuple[float, float]:
         wanted = HEADROOM * abs(meter.box.bias) / meter.space.gains[meter.h]
         key = min(max(np.sqrt(RATIO / sizes.W), wanted), meter.oracle.reach / 8)
         return float(key), float(1 / (sizes.W * key))
-    token = np.geomspace(1e-4, 1e4, 161) * min(sizes.key_bias / sizes.W, meter.oracle.reach / 1e6)
+    token = TOKENS_TRIED * min(sizes.key_bias / sizes.W, meter.oracle.reach / 1e6)
     size = np.hypot(token * sizes.W, sizes.key_bias)
     rounding = meter.oracle.roundoff * meter.box.v_norm
     tokens_count = 2 * rounding / (rounding + meter.space.crosstalk)  # errors of v come with the key alone

@@ -98,6 +98,9 @@ def activity(oracle: Oracle, readout: Readout, keys: np.ndarray, moved: np.ndarr
     return 2 * distance / np.linalg.norm(keys @ readout.map, axis=1)
 
 
+NO_SCORE = 1e-3  # in place of a score of 0: keys grow by 8 at most, which scores up to 0.1 have them do
+
+
 def find_active_length(measure: Callable[[np.ndarray], np.ndarray], reach: float) -> float | None:
     """The length at which scores are about `SCORE`, or None if they stay small up to `reach`."""
     lengths = np.append(TRIED_LENGTHS[reach > TRIED_LENGTHS], reach if reach < TRIED_LENGTHS[-1] else [])
@@ -110,7 +113,7 @@ def find_active_length(measure: Callable[[np.ndarray], np.ndarray], reach: float
         )
     length = float(lengths[active[0]]) / 2
     scores = 2 * np.arctanh(np.minimum(measure(np.full(SCALE_DIRECTIONS, length)), 0.98))
-    factor = ACTIVE_SCORE / max(rms(scores), 1e-3)
+    factor = ACTIVE_SCORE / max(rms(scores), NO_SCORE)
     return min(length * float(np.clip(factor, 1 / 8, 8)), reach)
 
 
