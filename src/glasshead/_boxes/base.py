@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import Evidence, TargetMismatch
+from .._errors import SAME_BATCH, Evidence, TargetMismatch
 from .._families import ANSWERS
 from .._oracles import Answering, Oracle, SignOracle, ValueOracle, batch_rounding
 from .._validate import needs as needs
@@ -18,8 +18,6 @@ BATCH_NEIGHBOURS = 2  # sequences beside the one that is looked at
 CONNECT = 10.0  # seconds for a connection
 QUOTED = 200  # characters of what another system says
 GOES_ON = "with journal= a run goes on where it stopped"
-
-SAME_BATCH = "a sequence is answered alike alone and beside others, in any order of the batch"
 
 
 def opened(

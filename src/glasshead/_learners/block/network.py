@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._errors import AccuracyUnreachable, Evidence, NotConverged, TargetMismatch
+from ..._errors import WHOLE_BLOCK, AccuracyUnreachable, Evidence, NotConverged, TargetMismatch
 from ..._models import Block, Inside, Norm, TwoLayer, Unembedding
 from ..._network import RecoveredNetwork, inputs_for, recover_network
 from ..._oracles import DOUBLE, Oracle, read_single
@@ -40,7 +40,6 @@ POST_NORM_SEES = (
     "the first norm's gains are seen up to one factor for all behind it, which is set so that their mean is 1; its "
     "shifts are part of the network's biases, and rows of W1 and columns of W2 have no mean"
 )
-ITSELF = "a block whose network is known answers by itself"
 
 
 def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Inside, RecoveredNetwork]:
@@ -162,7 +161,7 @@ def check_inside(oracle: Oracle, block: Block, rng: np.random.Generator) -> floa
         off = float(np.abs(got - want).max() / np.abs(got).max())
         worst = max(worst, off)
         if not off <= ACCEPTED_ERROR:
-            seen = Evidence(ITSELF, X[0], f"expected {want[0, 0]:.12g}", f"{got[0, 0]:.12g}")
+            seen = Evidence(WHOLE_BLOCK, X[0], f"expected {want[0, 0]:.12g}", f"{got[0, 0]:.12g}")
             raise TargetMismatch("the network that was found does not answer like the box", seen)
     return worst
 

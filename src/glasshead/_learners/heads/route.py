@@ -17,6 +17,7 @@ import numpy as np
 from ..._checks import check_heads_everywhere, check_sum_laws, read_largest_change
 from ..._errors import (
     ASKED_AGAIN,
+    ONE_SET_OF_SCORES,
     AccuracyUnreachable,
     BudgetExceeded,
     Evidence,
@@ -49,8 +50,8 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
     try:
         learned = learn_vector_attention(oracle, rng, rank, accuracy, opening)
     except AccuracyUnreachable as unclear:
-        law, query = "one set of scores explains all outputs", np.zeros((1, oracle.dim))
-        evidence = Evidence(law, query, "expected fresh scores to agree", str(unclear))
+        query = np.zeros((1, oracle.dim))
+        evidence = Evidence(ONE_SET_OF_SCORES, query, "expected fresh scores to agree", str(unclear))
         raise TargetMismatch("the box is not a single attention head", evidence, unclear.best) from unclear
     except TargetMismatch as mismatch:
         if law_of(mismatch) != ASKED_AGAIN:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, TargetMismatch
+from ..._errors import EQUAL_OUTPUTS, NOT_FRONT_HEAD, OR_NOISY, Evidence, TargetMismatch
 from ..._linalg import Frame, rms
 from ..._oracles import Oracle
 from ..._plan import EACH
@@ -110,7 +110,7 @@ class Ruler:
     def refusal(self, q: np.ndarray, u: np.ndarray) -> TargetMismatch:
         query = self.curve.reference(q[None], u[None], np.ones(1))[0]
         evidence = Evidence(
-            "sequences with the same attention output are answered alike",
+            EQUAL_OUTPUTS,
             query,
             "expected a shorter sequence with the same last token that is answered alike, and moves alike",
             "none along any of many lines",
