@@ -105,7 +105,7 @@ def refuse_drift(answers: np.ndarray, seen: Unpromised) -> None:
         refuse_noise(f"answers to the same query drift, from {answers[0]:.6g} to {answers[-1]:.6g}", seen)
 
 
-def refuse_unmeasured(oracle: Oracle, seen: Unpromised) -> NoReturn:
+def check_unmeasured(oracle: Oracle, seen: Unpromised) -> NoReturn:
     """Refuses what is no noise of the size that was measured, and no noise at all where two repeats are the same."""
     one, again = (np.asarray(oracle(seen.query[None])) for _ in range(2))
     if not np.array_equal(one, again):

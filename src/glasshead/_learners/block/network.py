@@ -44,7 +44,7 @@ POST_NORM_SEES = (
 
 def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Inside, RecoveredNetwork]:
     """The network behind the heads of this block, with its norm and the constant that heads add."""
-    stream = stream_of(oracle, block, rng)
+    stream = find_stream(oracle, block, rng)
     oracle.stage = "reading the network"
     last, basis, offset = stream.last if isinstance(stream, Logits) else None, stream.basis, np.zeros(oracle.dim)
     if isinstance(stream, Logits) and stream.last.norm is not None:
@@ -73,7 +73,7 @@ def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tupl
     return inside if exact else read_polished(stream, inside, rng), found
 
 
-def stream_of(oracle: Oracle, block: Block, rng: np.random.Generator) -> Stream:
+def find_stream(oracle: Oracle, block: Block, rng: np.random.Generator) -> Stream:
     """Refuses blocks whose network is not seen in this way."""
     behind = any(norm.place == "behind" for norm in block.norms) and block.unembedding is None
     if block.front is None or behind or block.residual_map != "assumed identity":
@@ -166,7 +166,7 @@ def check_inside(oracle: Oracle, block: Block, rng: np.random.Generator) -> floa
     return worst
 
 
-def with_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Block, str, float]:
+def read_whole_block(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Block, str, float]:
     """The block with its network, which needs no box any more; a sentence about it, and its largest error on fresh
     sequences."""
     whole = copy(block)

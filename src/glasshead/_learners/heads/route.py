@@ -119,7 +119,7 @@ def learn_sum(
     except np.linalg.LinAlgError as error:  # heads that hide each other leave systems that say nothing
         first = NotConverged(f"heads cannot be told apart one by one: {error}")
     if not check_sum_laws(oracle, rng):
-        raise nearly_cancelled(oracle, first, rng)
+        raise find_nearly_cancelled(oracle, first, rng)
     try:
         solved = learn_joint(oracle, rng, rank, accuracy, before)
     except (NotConverged, TargetMismatch, np.linalg.LinAlgError) as error:
@@ -140,7 +140,7 @@ def drowned(known: Mapping[str, Any]) -> bool:
     return "v" not in known or float(np.linalg.norm(known["bias"])) > float(np.linalg.norm(known["v"]))
 
 
-def nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:
+def find_nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:
     """The same failure. Only where nothing was seen although there is something, laws are broken by rounding alone."""
     change = read_largest_change(oracle, rng) if isinstance(failed, NotIdentifiable) else 0.0
     if change == 0:
