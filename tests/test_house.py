@@ -77,6 +77,20 @@ def laws_quoted(part: ast.AST) -> list[ast.expr]:
     return first + [keyword.value for keyword in part.keywords if keyword.arg == "law"]
 
 
+MIDDLES = re.compile(r"(Also|And|But|Every W|Of|Or|Such|The same|With|Without)\b")
+
+
+def test_docstrings_stand_alone():
+    """None begins in the middle of a sentence, or with what is only clear below the function above it."""
+    begun = []
+    for path in SOURCE.rglob("*.py"):
+        for part in ast.walk(ast.parse(path.read_text())):
+            said = ast.get_docstring(part) if isinstance(part, ast.FunctionDef | ast.ClassDef) else None
+            if said and MIDDLES.match(said):
+                begun.append(f"{path.relative_to(SOURCE)}:{part.lineno} {said.splitlines()[0]}")
+    assert begun == []
+
+
 def test_every_package_is_closed():
     """One contract for each: only its own modules import from inside it."""
     packages = {".".join(("glasshead", *init.parent.relative_to(SOURCE).parts)) for init in SOURCE.rglob("__init__.py")}

@@ -66,8 +66,8 @@ def distance_of_placed(a: Any, b: Any, up_to_scale: bool) -> float:
 
 
 def without_first(placed: Placed) -> Placed:
-    """The same function with no vector at the first place, where heads alone lie behind it: p adds `W p` to each key
-    bias and `p . v` to the bias."""
+    """A model of the same function with no vector at the first place, where heads alone lie behind it: p adds `W p` to
+    each key bias and `p . v` to the bias."""
     model, p = placed.model, placed.positions[0]
     if not isinstance(model, Attention | MultiHead):
         return placed

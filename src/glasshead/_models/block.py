@@ -133,7 +133,7 @@ class Block(WholeLayer):
         return X if self.front is None else self.front(X)
 
     def scores(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b H n"]:
-        """Of every token for the last one, as heads see tokens: normalised, if there is a norm before."""
+        """The scores of every token for the last one, as heads see tokens: normalised, if there is a norm before."""
         if self.rotary is not None:
             scores = self.rotary.scores(tokens)
         else:

@@ -74,7 +74,7 @@ def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tupl
 
 
 def find_stream(oracle: Oracle, block: Block, rng: np.random.Generator) -> Stream:
-    """Refuses blocks whose network is not seen in this way."""
+    """The box behind its heads; blocks whose network is not seen in this way are refused."""
     behind = any(norm.place == "behind" for norm in block.norms) and block.unembedding is None
     if block.front is None or behind or block.residual_map != "assumed identity":
         raise NotConverged(
@@ -86,7 +86,7 @@ def find_stream(oracle: Oracle, block: Block, rng: np.random.Generator) -> Strea
 
 
 def read_polished(stream: Stream, inside: Inside, rng: np.random.Generator) -> Inside:
-    """With all of it fitted to answers to tokens of ordinary size, and to a few shorter ones, where an eps shows."""
+    """All of it, fitted to answers to tokens of ordinary size, and to a few shorter ones, where an eps shows."""
     n = inputs_for(inside.network)
     a = np.concatenate([size * stream.sphere(n // 8, rng) for size in FITTED_SIZES])
     x = np.concatenate([stream.tokens(a, inside.offset), rng.standard_normal((n, stream.oracle.dim))])
@@ -120,7 +120,7 @@ def read_offset(stream: Stream, rng: np.random.Generator) -> Float[np.ndarray, "
 
 
 def read_fitted(stream: Stream, inside: Inside, rng: np.random.Generator) -> Inside:
-    """With offset, constant and eps that fit answers to tokens of ordinary size and shorter ones."""
+    """What stands inside, offset, constant and eps fitted to answers to tokens of ordinary size and shorter ones."""
     d, n = stream.oracle.dim, 2 + stream.oracle.dim // 8
     a = np.concatenate([size * stream.sphere(n, rng) for size in FITTED_SIZES])
     ordinary = rng.standard_normal((2 * n, d))

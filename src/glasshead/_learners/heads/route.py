@@ -141,7 +141,7 @@ def drowned(known: Mapping[str, Any]) -> bool:
 
 
 def find_nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:
-    """The same failure. Only where nothing was seen although there is something, laws are broken by rounding alone."""
+    """The failure as it is; but where nothing was seen although there is something, rounding alone breaks laws."""
     change = read_largest_change(oracle, rng) if isinstance(failed, NotIdentifiable) else 0.0
     if change == 0:
         return failed

@@ -162,7 +162,7 @@ class MatchingMeter(Meter):
         return self.no_longer_than(rms(keys @ self.pull))
 
     def no_longer_than(self, score: float) -> MatchingMeter:
-        """For keys that have this score per unit length. Pilots have settled how long probes may be otherwise."""
+        """A meter whose probes suit keys with this score per unit length. Pilots have settled how long others are."""
         wanted = self.rho * self.ruler.reach * score / self.ruler.curve.typical
         return replace(self, rho=self.rho / wanted) if wanted > AMPLE_SCORE else self
 

@@ -54,7 +54,7 @@ class Place:
 
 
 def somewhere(dim: int, length: float, spread: float, rho: float, rng: np.random.Generator) -> Place:
-    """Around a random origin; queries of about this length, spread over that share of it."""
+    """A place around a random origin; queries of about this length, spread over that share of it."""
     direction = rng.standard_normal(dim)
     away = length / np.hypot(1.0, spread)
     return Place(away * direction / np.linalg.norm(direction), spread * away, rho)
