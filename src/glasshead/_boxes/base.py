@@ -57,8 +57,8 @@ def check_batches(oracle: Oracle) -> list[str]:
     A `TargetMismatch` says that the box is batch-dependent: its neighbours change an answer that is otherwise repeated.
     """
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((1 + BATCH_NEIGHBOURS, LOOK_TOKENS, oracle.dim))
-    X *= min(1.0, oracle.reach / float(np.linalg.norm(X, axis=2).max()))
+    drawn = rng.standard_normal((1 + BATCH_NEIGHBOURS, LOOK_TOKENS, oracle.dim))
+    X = drawn * min(1.0, oracle.reach / float(np.linalg.norm(drawn, axis=2).max()))
     X[0] /= 4  # so that a scale taken over the batch is its neighbours'
     first, again, beside, behind = (
         np.asarray(a) for a in (oracle(X[:1])[0], oracle(X[:1])[0], oracle(X)[0], oracle(X[::-1])[-1])

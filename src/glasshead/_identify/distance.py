@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import scipy.linalg
-from scipy.optimize import linear_sum_assignment
+from scipy.linalg import orth  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from .._models import Attention, Block, FrontHead, Head, MultiHead, Network, Norm, Placed, Transformer
 from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, canonical_sum, comparable, length
@@ -37,7 +37,7 @@ def distance(a: Any, b: Any, *, up_to_scale: bool = False) -> float:
     are compared that both blocks know. Of two `gh.Placed` the positions count, too, at the places that both have; in
     front of heads alone those of the first place belong to the biases, and elsewhere to the positions.
     """
-    kinds = {type(a), type(b)}
+    kinds: set[type[Any]] = {type(a), type(b)}
     if Placed in kinds:
         return distance_of_placed(a, b, up_to_scale)
     if Block in kinds:
@@ -87,7 +87,7 @@ def distance_of_blocks(a: Any, b: Any) -> float:
         raise TypeError(f"expected two gh.Block, got {type(a).__name__} and {type(b).__name__}")
     if a.dim != b.dim or what_differs(a, b):
         return float("inf")
-    free = scipy.linalg.orth(np.concatenate([a.free, b.free]).T, rcond=DEFAULT_TOL)
+    free = cast("np.ndarray", orth(np.concatenate([a.free, b.free]).T, rcond=DEFAULT_TOL))
 
     def seen(block: Block) -> HeadSum:
         heads = [head.with_values(head.v - head.v @ free @ free.T) for head in block.heads]
@@ -159,7 +159,7 @@ def matched_distance(a: HeadSum, b: HeadSum) -> float:
         return float("inf")
     far = [[max(relative(g.v, h.v), scores_apart(g, h)) for h in b.heads] for g in a.heads]
     far = np.array(far).reshape(len(a.heads), len(b.heads))
-    rows, columns = linear_sum_assignment(far)
+    rows, columns = cast("tuple[np.ndarray, np.ndarray]", linear_sum_assignment(far))
     ordered = (replace(model, heads=[model.heads[h] for h in order]) for model, order in ((a, rows), (b, columns)))
     return max(values_apart(*ordered), float(far[rows, columns].max(initial=0.0)))
 
