@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from glasshead import _errors as errors
-from glasshead._boxes import SAME_BATCH
 
 from .sensing.table import markdown
 from .stored import load, number, power, wrapped
@@ -158,7 +157,7 @@ it may be of the family, another `seed=` may get there.
 # What it means that a law is broken, and what to try.
 LAWS = {
     errors.ASKED_AGAIN: ("noise, dropout, or a box that changes", "`module.eval()`; promise `tolerance=`"),
-    SAME_BATCH: ("a sequence is changed by its neighbours", "one sequence per call; static quantisation"),
+    errors.SAME_BATCH: ("a sequence is changed by its neighbours", "one sequence per call; static quantisation"),
     errors.ONE_TOKEN: ("something behind the head, or a norm before it", '`family="any-network"` or `"block"`'),
     errors.ONE_TOKEN_LAYER: ("something behind the heads", '`family="block"`, from all outputs'),
     errors.ONE_TOKEN_SIDE: ("yes and no of something curved", '`family="any-network"`'),
@@ -176,6 +175,18 @@ LAWS = {
     errors.SHORTER_KEY: ("scores that are clipped or capped", "shorter tokens, `max_norm=`"),
     errors.HALF_PROBE: ("scores that are clipped, or too coarse arithmetic", "`max_norm=`; float64"),
     errors.SAME_OUTPUT: ("the network sees more than the head's output", '`family="block"`, from all outputs'),
+    errors.EQUAL_OUTPUTS: ("several heads, or a network that sees more", '`family="block"`, from all outputs'),
+    errors.OUTPUT_REACHES: ("answers that depend on the last token alone", "other outputs"),
+    errors.BOTH_ANSWERS: ("yes to everything, or no", "another threshold"),
+    errors.ONE_KEY_ONE_HEAD: ("heads too alike to be told apart", "all numbers of an answer"),
+    errors.ONE_JUMP_PER_HEAD: ("something curved behind the heads", '`family="block"`, from all outputs'),
+    errors.LINEAR_BETWEEN_JUMPS: ("the same, or heads too alike to be told apart", "the same"),
+    errors.HALF_CIRCLE: ("the same, or tokens in steps", "the same"),
+    errors.ONE_SET_OF_SCORES: ("several heads, or one in too few digits", '`family="multi-head"`; float64'),
+    errors.FEW_KINKS: ("another activation than ReLU", '`family="any-network"`'),
+    errors.LEARNED_NETWORK: ("the same, or a deeper network", '`family="any-network"`'),
+    errors.FRESH_NETWORK: ("another activation, or a deeper network", "another `activation=`"),
+    errors.WHOLE_BLOCK: ("the same, in a block", "no `network=True`"),
     errors.FRESH_HEAD: ("another family, or answers worse than promised", "no `family=`; a true `tolerance=`"),
     errors.FRESH_HEADS: ("another family, or answers worse than promised", "no `family=`; a true `tolerance=`"),
     errors.ALL_LENGTHS: ("something that long or short tokens change", "`max_norm=`"),

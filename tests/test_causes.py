@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 import glasshead as gh
 from glasshead._checks import find_unsteady
-from glasshead._checks.noise import Unpromised, refuse_unmeasured
+from glasshead._checks.noise import Unpromised, check_unmeasured
 from glasshead._meters import Values
 
 from .helpers import head
@@ -76,10 +76,10 @@ def test_dropout_is_named_where_too_little_shows():
 def test_what_is_always_the_same_is_no_noise():
     seen = Unpromised(Values(np.ones(DIM), 0.0, 1.0), np.ones((1, DIM)), fresh=True)
     with pytest.raises(gh.TargetMismatch, match="always the same there") as caught:
-        refuse_unmeasured(gh.ValueOracle(TARGET), seen)
+        check_unmeasured(gh.ValueOracle(TARGET), seen)
     assert "noise" not in str(caught.value)
     with pytest.raises(gh.TargetMismatch, match="noise that was not there when it was measured"):
-        refuse_unmeasured(gh.ValueOracle(lambda X: FRESH.random(len(X)), dim=DIM), seen)
+        check_unmeasured(gh.ValueOracle(lambda X: FRESH.random(len(X)), dim=DIM), seen)
 
 
 def test_what_is_advised_works():

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from bench import tree
 
+from glasshead import _errors
+
 from .extending import SECTIONS, add, blocks, extended, run
 
 ROOT, SOURCE = tree.ROOT, tree.SOURCE
@@ -50,6 +52,44 @@ def defined(statement: ast.stmt) -> list[str]:
 def test_files_are_ideas_of_at_most_250_lines():
     lines = {path: len(path.read_text().splitlines()) for path in SOURCE.rglob("*.py")}
     assert {str(path.relative_to(SOURCE)): count for path, count in lines.items() if count > 250} == {}
+
+
+def test_laws_are_named_once():
+    """What evidence quotes is a name of `_errors`, or begins with one: routes are chosen by comparing these strings."""
+    names = {name: value for name, value in vars(_errors).items() if name.isupper() and isinstance(value, str)}
+    for path in sorted(set(SOURCE.rglob("*.py")) - {SOURCE / "_errors.py"}):
+        parts = list(ast.walk(ast.parse(path.read_text())))
+        again = {part.value for part in parts if isinstance(part, ast.Constant)} & set(names.values())
+        assert again == set(), f"{path} writes what has a name in _errors"
+        for law in (law for part in parts for law in laws_quoted(part)):
+            law = law.values[0] if isinstance(law, ast.JoinedStr) else law
+            assert not isinstance(law, ast.Constant), f"{path}:{law.lineno} quotes a law that has no name in _errors"
+            assert not isinstance(law, ast.Name) or law.id.islower() or law.id in names, f"{path}:{law.lineno} {law.id}"
+
+
+def laws_quoted(part: ast.AST) -> list[ast.expr]:
+    """The laws in `Evidence(law, ..)`, `compared.evidence(law)`, `replace(evidence, law=law)` and `law = ..`."""
+    if isinstance(part, ast.Assign):
+        return [part.value] if "law" in [getattr(target, "id", "") for target in part.targets] else []
+    if not isinstance(part, ast.Call):
+        return []
+    name = part.func.attr if isinstance(part.func, ast.Attribute) else getattr(part.func, "id", "")
+    first = part.args[:1] if name in ("Evidence", "evidence") else []
+    return first + [keyword.value for keyword in part.keywords if keyword.arg == "law"]
+
+
+MIDDLES = re.compile(r"(Also|And|But|Every W|Of|Or|Such|The same|With|Without)\b")
+
+
+def test_docstrings_stand_alone():
+    """None begins in the middle of a sentence, or with what is only clear below the function above it."""
+    begun = []
+    for path in SOURCE.rglob("*.py"):
+        for part in ast.walk(ast.parse(path.read_text())):
+            said = ast.get_docstring(part) if isinstance(part, ast.FunctionDef | ast.ClassDef) else None
+            if said and MIDDLES.match(said):
+                begun.append(f"{path.relative_to(SOURCE)}:{part.lineno} {said.splitlines()[0]}")
+    assert begun == []
 
 
 def test_every_package_is_closed():

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-# The names of laws, as evidence quotes them. What each asks stands in `_checks/laws.py`.
+# The names of laws, as evidence quotes them. What those that are asked on their own ask stands in `_checks/laws.py`.
 ASKED_AGAIN = "the same query gets the same answer"
+SAME_BATCH = "a sequence is answered alike alone and beside others, in any order of the batch"
 ONE_TOKEN = "one token alone is answered by x.v + bias"
 ONE_TOKEN_LAYER = "one token alone is answered by x.B + bias"
 ONE_TOKEN_SIDE = "one token alone is answered by the side of a plane that it is on"
@@ -30,8 +31,20 @@ BALANCED_KEYS = "two keys that balance a last token each balance two copies of i
 SHORTER_KEY = "a shorter key has a smaller logit"
 HALF_PROBE = "half a probe has half the score"
 SAME_OUTPUT = "a sequence and a shorter one with the same attention output are answered alike"
+EQUAL_OUTPUTS = "sequences with the same attention output are answered alike"
+OUTPUT_REACHES = "the attention output reaches the answer"
+BOTH_ANSWERS = "both answers occur"
+ONE_KEY_ONE_HEAD = "a key orthogonal to the values of all other heads is answered by one head alone"
+ONE_JUMP_PER_HEAD = "very long keys are answered linearly, but for one jump per head"
+LINEAR_BETWEEN_JUMPS = "very long keys between two heads' jumps are answered linearly"
+HALF_CIRCLE = "on a half circle of very long keys every head jumps once"
+ONE_SET_OF_SCORES = "one set of scores explains all outputs"
+FEW_KINKS = "a network has few kinks on a circle and is linear between them"
 FRESH_HEAD = "the recovered head predicts fresh answers"
 FRESH_HEADS = "the recovered heads predict fresh answers"
+FRESH_NETWORK = "the recovered network predicts fresh answers"
+LEARNED_NETWORK = "the learned network predicts fresh answers"
+WHOLE_BLOCK = "a block whose network is known answers by itself"
 ALL_LENGTHS = "the recovered heads predict answers to tokens of all lengths"
 EVERYWHERE = "the recovered model predicts answers to ordinary sequences"
 ALSO_ELSEWHERE = "a model that predicts answers to some sequences to the last digit predicts those to others"

@@ -60,7 +60,7 @@ class Family:
     opens: bool = False
 
     def kind(self, answers: str, outputs: int | None) -> str:
-        """Of `KINDS`, for an oracle with such `answers`, if one is known to hold so many numbers."""
+        """Which of `KINDS` an oracle with such `answers` has, if one is known to hold so many numbers."""
         return "vector" if answers == "value" and (outputs or 1) > 1 else answers
 
     def refusal(self, answers: str) -> str | None:

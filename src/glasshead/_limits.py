@@ -28,7 +28,7 @@ def information_limit(dim: int, rank: int | None = None, *, key_bias: bool = Fal
 
 
 def bits_for(accuracy: float | None, dim: int, rank: int | None, reach: float) -> int:
-    """To how many bits each score must be known, of a range `[-reach, reach]`, for `||W_hat - W||_F <= accuracy`."""
+    """How many bits of each score must be known, of a range `[-reach, reach]`, for `||W_hat - W||_F <= accuracy`."""
     if accuracy is None:
         return BITS
     slack = SCHEME_SLACK["full" if rank == dim else "low rank"]

@@ -138,10 +138,41 @@ def test_compare_of_blocks_says_that_value_maps_count(cli, placed):
 
     saved("a.safetensors", 1.0)
     saved("b.safetensors", 2.0)
-    what = "W, key bias and value maps" + "; and positions at the places both have" * placed
+    what = "W, key bias, value maps, norms that are known, residual map and how order is seen"
+    what += "; and positions at the places both have" * placed
     assert cli("compare", "a.safetensors", "b.safetensors", "--json").json["compared"] == what
     assert cli("compare", "a.safetensors", "b.safetensors").out.startswith("different")
     assert cli("compare", "a.safetensors", "a.safetensors").words.startswith(f"the same {what}; nothing else")
+
+
+@pytest.mark.parametrize("placed", [False, True])
+@pytest.mark.parametrize(
+    ("around", "why"),
+    [
+        ({"norms": [gh.Norm("layer", 1e-5)]}, "their norms differ"),
+        ({"residual_map": "none"}, "their residual maps differ"),
+        ({"slopes": [0.5]}, "their ways to see the order of tokens differ"),
+    ],
+)
+def test_compare_says_what_stands_around_other_heads(cli, placed, around, why):
+    heads = [gh.Attention.random(4, seed=1).with_values(np.eye(4))]
+    for name, given in (("a.safetensors", {}), ("b.safetensors", around)):
+        block = gh.Block(heads, **given)
+        gh.save(gh.Placed(block, np.ones((5, 4))) if placed else block, name)
+    result = cli("compare", "a.safetensors", "b.safetensors")
+    assert result.code == 1
+    assert result.out.startswith("different")
+    assert why in result.words
+
+
+def test_compare_counts_the_norm_in_front(cli):
+    W = gh.Attention.random(4, seed=1).W
+    gh.save(gh.FrontHead(W), "bare.safetensors")
+    gh.save(gh.FrontHead(W, norm=gh.Norm("layer", 1e-5)), "normed.safetensors")
+    result = cli("compare", "bare.safetensors", "normed.safetensors")
+    assert (result.code, "their norms differ" in result.words) == (1, True)
+    same = cli("compare", "normed.safetensors", "normed.safetensors")
+    assert same.words.startswith("the same W, key bias and the norm in front; nothing else was compared")
 
 
 def test_compare_takes_a_saved_recovery(cli):

@@ -69,6 +69,45 @@ def test_positions_count_up_to_what_biases_take(heads):
     assert gh.distance(a, gh.Placed(gh.Attention.random(5), np.zeros((8, 5)))) == np.inf
 
 
+def test_a_norm_in_front_is_part_of_a_head():
+    W = gh.Attention.random(4, seed=1).W
+
+    def far(one, other):
+        return gh.distance(*(gh.FrontHead(W, norm=norm) for norm in (one, other)))
+
+    layer = gh.Norm("layer", 1e-5)
+    assert far(None, None) == far(layer, layer) == 0
+    assert far(None, layer) == far(layer, gh.Norm("rms", 1e-5)) == np.inf
+    assert far(layer, gh.Norm("layer", 2e-5)) == pytest.approx(0.5)
+    assert gh.distance(gh.Attention.random(4, seed=1), gh.FrontHead(W, norm=layer)) == np.inf
+
+
+LAYER, RMS = gh.Norm("layer", 1e-5), gh.Norm("rms", 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "far"),
+    [
+        ({}, {}, 0),
+        ({}, {"norms": [LAYER]}, np.inf),
+        ({"norms": [LAYER]}, {"norms": [RMS]}, np.inf),
+        ({"norms": [LAYER]}, {"norms": [gh.Norm("layer", 2e-5)]}, 0.5),
+        ({"norms": [LAYER]}, {"norms": [gh.Norm("layer")]}, 0),  # an eps that nobody knows
+        ({}, {"norms": [gh.Norm("layer", None, "behind")]}, 0),  # which one of the two does not know
+        ({"norms": [gh.Norm("rms", None, "behind")]}, {"norms": [gh.Norm("layer", None, "behind")]}, np.inf),
+        ({"residual_map": "none"}, {"residual_map": "none"}, 0),
+        ({"residual_map": "none"}, {}, np.inf),
+        ({"parallel": True}, {}, np.inf),
+        ({"slopes": [0.1, 0.2]}, {}, np.inf),
+        ({"rotary": gh.Rotary.random(4, heads=2, rank=2)}, {}, np.inf),
+    ],
+)
+def test_what_stands_around_the_heads_of_a_block_counts(one, other, far):
+    heads = [gh.Attention.random(4, seed=seed).with_values((1 + seed) * np.eye(4)) for seed in range(2)]
+    a, b = gh.Block(heads, **one), gh.Block(heads, **other)
+    assert gh.distance(a, b) == gh.distance(b, a) == pytest.approx(far)
+
+
 def test_positions_of_a_block_are_compared_as_they_are():
     block, table = gh.Block([gh.Attention.random(4, seed=1).with_values(np.eye(4))]), np.eye(4)
     assert gh.distance(gh.Placed(block, table), gh.Placed(block, table)) == 0

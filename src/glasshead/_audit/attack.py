@@ -81,8 +81,8 @@ class Attack:
         return finding, best.model if best.function_error is not None else None
 
     def worth(self, copy: Copy) -> tuple[bool, float, float]:
-        """To the attacker, the least first: of copies that are good enough the one that took the fewest queries, else
-        the least wrong."""
+        """What a copy is worth to the attacker, the best first: of those that are good enough the one that took the
+        fewest queries, else the least wrong."""
         enough = copy.error < self.threshold
         return copy.model is None, copy.queries if enough else math.inf, copy.error
 
@@ -118,8 +118,8 @@ class Attack:
         return copies, errors
 
     def attempts(self, box: Oracle, setting: Setting, errors: list) -> Iterator[tuple[Oracle, dict[str, Any]]]:
-        """Told what the defence promises; told nothing; with shorter tokens if the box overflowed; for a rough copy if
-        the budget was spent. Each begins with a fresh defence, as a new client would find it."""
+        """What to try: told what the defence promises; told nothing; with shorter tokens if the box overflowed; for a
+        rough copy if the budget was spent. Each begins with a fresh defence, as a new client would find it."""
         told = ["flips"] if setting.answers == "sign" else ["tolerance", "rtol"]
         first = self.asked(box, setting, told)
         yield first, {}

@@ -101,7 +101,7 @@ class Judge:
 
 
 def errors_of(model: Any, truth: Any, up_to_scale: bool) -> tuple[float | None, float | None]:
-    """Of W, with the key bias, and of v, with the bias; of everything, where there are several heads or a network."""
+    """The errors of W with the key bias and of v with the bias; for several heads or a network that of everything."""
     if isinstance(model, Attention) and isinstance(truth, Attention):
         same_v = Attention(model.W, truth.v, key_bias=model.key_bias, bias=truth.bias)
         same_W = Attention(truth.W, model.v, key_bias=truth.key_bias, bias=model.bias)

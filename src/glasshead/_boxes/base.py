@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import Evidence, TargetMismatch
+from .._errors import SAME_BATCH, Evidence, TargetMismatch
 from .._families import ANSWERS
 from .._oracles import Answering, Oracle, SignOracle, ValueOracle, batch_rounding
 from .._validate import needs as needs
@@ -18,8 +18,6 @@ BATCH_NEIGHBOURS = 2  # sequences beside the one that is looked at
 CONNECT = 10.0  # seconds for a connection
 QUOTED = 200  # characters of what another system says
 GOES_ON = "with journal= a run goes on where it stopped"
-
-SAME_BATCH = "a sequence is answered alike alone and beside others, in any order of the batch"
 
 
 def opened(
@@ -59,8 +57,8 @@ def check_batches(oracle: Oracle) -> list[str]:
     A `TargetMismatch` says that the box is batch-dependent: its neighbours change an answer that is otherwise repeated.
     """
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((1 + BATCH_NEIGHBOURS, LOOK_TOKENS, oracle.dim))
-    X *= min(1.0, oracle.reach / float(np.linalg.norm(X, axis=2).max()))
+    drawn = rng.standard_normal((1 + BATCH_NEIGHBOURS, LOOK_TOKENS, oracle.dim))
+    X = drawn * min(1.0, oracle.reach / float(np.linalg.norm(drawn, axis=2).max()))
     X[0] /= 4  # so that a scale taken over the batch is its neighbours'
     first, again, beside, behind = (
         np.asarray(a) for a in (oracle(X[:1])[0], oracle(X[:1])[0], oracle(X)[0], oracle(X[::-1])[-1])

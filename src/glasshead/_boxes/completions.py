@@ -8,7 +8,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -165,9 +165,10 @@ class Completions:
 
     def find_model(self) -> list[str]:
         """What the server says of its models, where it does: no query."""
-        listed = self._transport.get(f"{self._base}/models").json()
-        models = listed.get("data") if isinstance(listed, dict) else None
-        if not isinstance(models, list) or not all(isinstance(one, dict) and "id" in one for one in models):
+        listed: Any = self._transport.get(f"{self._base}/models").json()
+        data: Any = cast("dict[str, Any]", listed).get("data") if isinstance(listed, dict) else None
+        models = cast("list[Any]", data if isinstance(data, list) else [None])
+        if not all(isinstance(one, dict) and "id" in one for one in models):
             return [f"{self._model} at {self._base}"]
         found = [one for one in models if one["id"] == self._model]
         if not found:
@@ -183,8 +184,8 @@ class Completions:
         """Two sequences, and one of them rounded to each narrower format: do vectors matter, are the numbers logits,
         and how coarsely are vectors rounded inside?"""
         narrower = [name for name in ROUNDOFF if ROUNDOFF[name] > ROUNDOFF[self._dtype]]
-        X = np.random.default_rng(0).standard_normal((2, LOOK_TOKENS, dim))
-        X *= min(1.0, longest / float(np.linalg.norm(X, axis=2).max()))
+        drawn = np.random.default_rng(0).standard_normal((2, LOOK_TOKENS, dim))
+        X = drawn * min(1.0, longest / float(np.linalg.norm(drawn, axis=2).max()))
         sent = np.stack([*X, *(self._rounded(X[0], name) for name in narrower)])
         numbers = self.raw(sent)
         self.asked = len(sent) + self.resent

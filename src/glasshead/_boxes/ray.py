@@ -210,7 +210,7 @@ class Actors:
         return []
 
     def _give_up(self, times: int, part: np.ndarray, error: Exception) -> None:
-        """Unless a part that was lost with its replica may be sent again, which is counted."""
+        """Counts a part that was lost with its replica and is sent again, or raises where it was lost too often."""
         if times == PART_ATTEMPTS:
             what = f"{len(part)} sequences of {part.shape[1]} tokens"
             words = f"expected answers to {what}, but {times} replicas in a row were lost with them"

@@ -25,7 +25,7 @@ from .heads import check_heads_everywhere, check_held_out_heads, check_held_out_
 from .held_out import QUERIES, check_held_out, check_held_out_block, check_held_out_vector
 from .judge import TOO_FEW_DIGITS, check_a_few, check_everywhere, check_longer
 from .laws import check_head_laws, check_layer_laws
-from .noise import Noise, Unpromised, read_noise, refuse_unmeasured
+from .noise import Noise, Unpromised, check_unmeasured, read_noise
 from .odds import ODDS_QUERIES
 from .ordinary import JUDGE_QUERIES
 from .promise import find_promise

@@ -103,7 +103,7 @@ class Slack:
     roundings: float = 0.0
 
     def allowed(self, oracle: Oracle, size: float, claim: Claim, promise: float | None = None) -> float:
-        """For a law about answers of that size; `promise` is the error of each, unless it is the oracle's."""
+        """How far off a law about answers of that size may be; `promise` is their error, else it is the oracle's."""
         each = (oracle.tolerance + oracle.rtol * size) / (1 - oracle.rtol) if promise is None else promise
         answers = float(np.abs(LAWS[claim.law].weights).sum())
         return answers * each + claim.error + (self.loose + self.roundings * oracle.roundoff) * size

@@ -11,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 from scipy.stats import chi2
 
-from .._errors import Evidence, TargetMismatch
+from .._errors import ASKED_AGAIN, Evidence, TargetMismatch
 from .._meters import Values
 from .._oracles import CERTAIN, Oracle
 
@@ -105,15 +105,15 @@ def refuse_drift(answers: np.ndarray, seen: Unpromised) -> None:
         refuse_noise(f"answers to the same query drift, from {answers[0]:.6g} to {answers[-1]:.6g}", seen)
 
 
-def refuse_unmeasured(oracle: Oracle, seen: Unpromised) -> NoReturn:
+def check_unmeasured(oracle: Oracle, seen: Unpromised) -> NoReturn:
     """Refuses what is no noise of the size that was measured, and no noise at all where two repeats are the same."""
     one, again = (np.asarray(oracle(seen.query[None])) for _ in range(2))
     if not np.array_equal(one, again):
         refuse_noise("noise that was not there when it was measured", seen)
-    evidence = Evidence("the same query gets the same answer", seen.query, "expected one answer", ALWAYS_THE_SAME)
+    evidence = Evidence(ASKED_AGAIN, seen.query, "expected one answer", ALWAYS_THE_SAME)
     raise TargetMismatch("the box is not a single attention head", evidence)
 
 
 def refuse_noise(what: str, seen: Unpromised) -> NoReturn:
-    evidence = Evidence("the same query gets the same answer", seen.query, "expected one answer", what)
+    evidence = Evidence(ASKED_AGAIN, seen.query, "expected one answer", what)
     raise TargetMismatch("the box is not a single attention head, or noise hides it", evidence)

@@ -108,7 +108,7 @@ class Odds:
         return np.abs(self.many - self.predicted).max(axis=1) / self.typical(oracle)
 
     def with_more(self, other: Odds) -> Odds:
-        """These, and more of them."""
+        """The odds at the pairs of both."""
         assert self.thrice is not None
         assert other.thrice is not None
         halves = zip(np.split(self.thrice, 2), np.split(other.thrice, 2), strict=True)

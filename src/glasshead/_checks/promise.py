@@ -33,7 +33,7 @@ Ask = Callable[[np.ndarray], np.ndarray]
 
 
 def find_promise(oracle: Oracle, mismatch: TargetMismatch, rng: np.random.Generator) -> TargetMismatch:
-    """The same mismatch, or one that says which promise would let this box pass, if it made none.
+    """The mismatch as it is, or one that says which promise would let this box pass, if it made none.
 
     It takes 3 queries for each ray, 5 more where the rays are not straight, and 3 more where answers hardly grow.
     """

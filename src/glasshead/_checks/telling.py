@@ -32,7 +32,7 @@ def of_copies(p: np.ndarray) -> np.ndarray:
 
 
 def steepness(p: np.ndarray) -> np.ndarray:
-    """By how much that grows with p."""
+    """The derivative, by p, of the weight of all copies of a key that alone has the weight p."""
     return ODDS_COPIES / (1 + (ODDS_COPIES - 1) * p) ** 2
 
 
@@ -57,7 +57,7 @@ def sizes_of(model: Any, pairs: np.ndarray) -> np.ndarray:
 
 
 def telling_pairs(oracle: Oracle, learned: Learned, probes: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Of many pairs those that would show a second head best, whatever it is: each is chosen such that imagined ones,
+    """The pairs, of many, that would show a second head best, whatever it is: each is chosen such that imagined ones,
     together with the pairs before it, show most in the geometric mean. Every other pair has tokens as they are drawn,
     where answers are not fainter than usual and show errors that are a share of them, too."""
     lever, _ = learned.levers(oracle)

@@ -16,7 +16,9 @@ EXAMPLES = examples(
     "glasshead compare target.safetensors runs/first --up-to-scale",
 )
 DIFFERENT = 1
-ONLY_W, ONLY_HEADS = "W and key bias", "W, key bias and value maps"  # where what lies behind heads stays a box
+# Where what lies behind heads stays a box.
+ONLY_W, ONLY_W_AND_NORM = "W and key bias", "W, key bias and the norm in front"
+ONLY_HEADS = "W, key bias, value maps, norms that are known, residual map and how order is seen"
 
 WHAT = "A model file, or a folder saved by recover --run."
 
@@ -33,10 +35,10 @@ def command(
     """Say how far apart two models are: exit code 0 for the same, 1 for different.
 
     The distance is the larger of the relative Frobenius distances of W and of v. Of a head in front of an unknown
-    network only W and the key bias can be compared, of two blocks W, key bias and value maps, and that is what is then
-    said to be the same.
+    network only W, the key bias and the norm in front can be compared, of two blocks W, key bias and value maps, the
+    norms that are known and the residual map, and that is what is then said to be the same.
     """
-    from .._identify import distance
+    from .._identify import distance, what_differs
     from .target import load_model
 
     if not 0 <= tol < math.inf:
@@ -48,10 +50,11 @@ def command(
         print_json({"same": same, "compared": what, "distance": far, "tol": tol, "up_to_scale": up_to_scale})
     else:
         screen = console()
-        some = what.startswith((ONLY_W, ONLY_HEADS))
+        some = what.startswith((ONLY_W, ONLY_W_AND_NORM, ONLY_HEADS))
         verdict = f"the same {what}; nothing else was compared" if some else "the same"
         screen.print(f"[bold green]{verdict}[/]" if same else "[bold yellow]different[/]")
-        apart = number(far) if math.isfinite(far) else "infinite: their shapes, or numbers of heads, differ"
+        why = what_differs(first, second) or "shapes, or numbers of heads,"
+        apart = number(far) if math.isfinite(far) else f"infinite: their {why} differ"
         screen.print(
             rows(
                 ("compared", what),
@@ -73,7 +76,7 @@ def what_is_compared(first: Any, second: Any, up_to_scale: bool) -> str:
     if all(isinstance(model, Block) for model in (first, second)):
         return ONLY_HEADS
     if any(hasattr(model, "behind") for model in (first, second)):
-        return ONLY_W
+        return ONLY_W_AND_NORM if any(getattr(model, "norm", None) for model in (first, second)) else ONLY_W
     if all(hasattr(model, "network") for model in (first, second)):
         return "W, key bias and what the networks answer"
     return "all parameters, v and bias up to a positive factor" if up_to_scale else "all parameters"

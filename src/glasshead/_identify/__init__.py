@@ -6,6 +6,6 @@ that shows a difference.
 """
 
 from .canonical import canonical
-from .distance import distance
+from .distance import distance, what_differs
 from .equivalent import equivalent, witness
 from .separating import separating_input

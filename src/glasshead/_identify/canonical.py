@@ -6,11 +6,11 @@ Here every model is a `HeadSum`: heads and a bias in float64, with v of shape (d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from scipy.linalg import norm
-from scipy.sparse.csgraph import connected_components
+from scipy.linalg import norm  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+from scipy.sparse.csgraph import connected_components  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from .._models import Attention, MultiHead, without_bias
 from .._types import no_type_check
@@ -52,7 +52,7 @@ def comparable(a: HeadSum, b: HeadSum) -> bool:
 
 def length(x: np.ndarray) -> float:
     """The Euclidean or Frobenius norm, by the BLAS routine in which no square overflows or vanishes."""
-    return float(norm(x.ravel()))
+    return float(cast("Any", norm(x.ravel())))
 
 
 DEFAULT_TOL = 1e-9  # relative, see docs/identifiability.md: what is asked of a recovery from float64 answers
@@ -63,7 +63,7 @@ LOST_BESIDE_KEY_BIAS = 2.0**-40
 
 def clusters(heads: list[Attention], tol: float) -> list[list[int]]:
     """Indices of heads that score alike, directly or through others."""
-    _, labels = connected_components(alike(heads, tol), directed=False)
+    labels: np.ndarray = cast("Any", connected_components(alike(heads, tol), directed=False))[1]
     return [np.flatnonzero(labels == label).tolist() for label in dict.fromkeys(labels)]
 
 
@@ -127,7 +127,7 @@ def louder(heads: list[Attention], threshold: float) -> list[Attention]:
     return [head for head in heads if length(head.v) > threshold]
 
 
-def sort_key(head: Attention) -> tuple:
+def sort_key(head: Attention) -> tuple[float, bytes, bytes]:
     return -length(head.v), (head.W + 0.0).tobytes(), head.key_bias.tobytes()
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from itertools import zip_longest
+from typing import Any, cast
 
 import numpy as np
-import scipy.linalg
-from scipy.optimize import linear_sum_assignment
+from scipy.linalg import orth  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from .._models import Attention, Block, FrontHead, Head, MultiHead, Network, Placed, Transformer
+from .._models import Attention, Block, FrontHead, Head, MultiHead, Network, Norm, Placed, Transformer
 from .canonical import DEFAULT_TOL, HeadSum, as_head_sum, canonical_sum, comparable, length
 
 
@@ -28,12 +29,15 @@ def distance(a: Any, b: Any, *, up_to_scale: bool = False) -> float:
     far apart. An Attention counts as one head.
 
     For two `gh.Transformer` it is the larger of that of W and of the largest difference of their networks on a thousand
-    fixed inputs, over the largest value: different neurons may compute the same. A `gh.FrontHead` has only W and key
-    bias to compare. Of two `gh.Block` the heads are compared as those of a MultiHead, their value maps without the
-    directions that one of the two says no answer sees. Of two `gh.Placed` the positions count, too, at the places that
-    both have; in front of heads alone those of the first place belong to the biases, and elsewhere to the positions.
+    fixed inputs, over the largest value: different neurons may compute the same. A `gh.FrontHead` has only W, key bias
+    and the norm in front to compare. Of two `gh.Block` the heads are compared as those of a MultiHead, their value maps
+    without the directions that one of the two says no answer sees. Heads behind different kinds of norms, or none, are
+    infinitely far apart, and so are blocks with different residual maps or ways to see the order of tokens, or one
+    parallel block; where both know the eps of a norm its relative difference counts. Of norms behind heads only those
+    are compared that both blocks know. Of two `gh.Placed` the positions count, too, at the places that both have; in
+    front of heads alone those of the first place belong to the biases, and elsewhere to the positions.
     """
-    kinds = {type(a), type(b)}
+    kinds: set[type[Any]] = {type(a), type(b)}
     if Placed in kinds:
         return distance_of_placed(a, b, up_to_scale)
     if Block in kinds:
@@ -66,8 +70,8 @@ def distance_of_placed(a: Any, b: Any, up_to_scale: bool) -> float:
 
 
 def without_first(placed: Placed) -> Placed:
-    """The same function with no vector at the first place, where heads alone lie behind it: p adds `W p` to each key
-    bias and `p . v` to the bias."""
+    """A model of the same function with no vector at the first place, where heads alone lie behind it: p adds `W p` to
+    each key bias and `p . v` to the bias."""
     model, p = placed.model, placed.positions[0]
     if not isinstance(model, Attention | MultiHead):
         return placed
@@ -78,18 +82,19 @@ def without_first(placed: Placed) -> Placed:
 
 
 def distance_of_blocks(a: Any, b: Any) -> float:
-    """The distance of the heads alone: what lies behind a block is no part of it."""
+    """The distance of the heads and of what is known to stand around them, not of what lies behind a block."""
     if not isinstance(a, Block) or not isinstance(b, Block):
         raise TypeError(f"expected two gh.Block, got {type(a).__name__} and {type(b).__name__}")
-    if a.dim != b.dim:
+    if a.dim != b.dim or what_differs(a, b):
         return float("inf")
-    free = scipy.linalg.orth(np.concatenate([a.free, b.free]).T, rcond=DEFAULT_TOL)
+    free = cast("np.ndarray", orth(np.concatenate([a.free, b.free]).T, rcond=DEFAULT_TOL))
 
     def seen(block: Block) -> HeadSum:
         heads = [head.with_values(head.v - head.v @ free @ free.T) for head in block.heads]
         return HeadSum(block.dim, heads, np.zeros(block.dim))
 
-    return matched_distance(canonical_sum(seen(a), DEFAULT_TOL), canonical_sum(seen(b), DEFAULT_TOL))
+    far = matched_distance(canonical_sum(seen(a), DEFAULT_TOL), canonical_sum(seen(b), DEFAULT_TOL))
+    return max(far, eps_apart(a, b))
 
 
 def distance_in_front(a: Any, b: Any) -> float:
@@ -98,12 +103,46 @@ def distance_in_front(a: Any, b: Any) -> float:
     if not isinstance(a, Head) or not isinstance(b, Head):
         several = a if isinstance(b, Head) else b
         raise TypeError(f"expected two models with one head each, got {type(several).__name__}")
-    if a.dim != b.dim:
+    if a.dim != b.dim or what_differs(a, b):
         return float("inf")
-    scores = scores_apart(a, b)
+    scores = max(scores_apart(a, b), eps_apart(a, b))
     if isinstance(a, Transformer) and isinstance(b, Transformer):
         return max(scores, networks_apart(a.network, b.network))
     return scores
+
+
+def what_differs(a: Any, b: Any) -> str:
+    """What stands around the heads of two models that keeps these from being compared, in words; or nothing."""
+    if isinstance(a, Placed) and isinstance(b, Placed):
+        return what_differs(a.model, b.model)
+    if any(one is None or other is None or one.kind != other.kind for one, other in paired_norms(a, b)):
+        return "norms"
+    if not isinstance(a, Block) or not isinstance(b, Block):
+        return ""
+    if a.residual_map != b.residual_map:
+        return "residual maps"
+    if a.parallel != b.parallel:
+        return "orders of heads and network"
+    kinds = [(block.rotary is None, block.slopes is None) for block in (a, b)]
+    return "ways to see the order of tokens" if kinds[0] != kinds[1] else ""
+
+
+def eps_apart(a: Any, b: Any) -> float:
+    """The largest relative difference of the eps of two norms, where both are known."""
+    known = [(one.eps, other.eps) for one, other in paired_norms(a, b) if one and other and one.eps and other.eps]
+    return max((abs(one - other) / max(one, other) for one, other in known), default=0.0)
+
+
+def paired_norms(a: Any, b: Any) -> list[tuple[Norm | None, Norm | None]]:
+    """The norms of two models at the same places, those behind heads only where both models know some."""
+    before = zip_longest(norms_at(a, "before"), norms_at(b, "before"))
+    behind = norms_at(a, "behind"), norms_at(b, "behind")
+    return [*before, *(zip_longest(behind[0], behind[1]) if all(behind) else ())]
+
+
+def norms_at(model: Any, place: str) -> list[Norm]:
+    known = model.norms if isinstance(model, Block) else [model.norm] if isinstance(model, FrontHead) else []
+    return [norm for norm in known if norm is not None and norm.place == place]
 
 
 def networks_apart(a: Network, b: Network) -> float:
@@ -120,7 +159,7 @@ def matched_distance(a: HeadSum, b: HeadSum) -> float:
         return float("inf")
     far = [[max(relative(g.v, h.v), scores_apart(g, h)) for h in b.heads] for g in a.heads]
     far = np.array(far).reshape(len(a.heads), len(b.heads))
-    rows, columns = linear_sum_assignment(far)
+    rows, columns = cast("tuple[np.ndarray, np.ndarray]", linear_sum_assignment(far))
     ordered = (replace(model, heads=[model.heads[h] for h in order]) for model, order in ((a, rows), (b, columns)))
     return max(values_apart(*ordered), float(far[rows, columns].max(initial=0.0)))
 

@@ -148,7 +148,7 @@ class Sampled(LearnedHead):
         return self.quiet(oracle)
 
     def allowed(self, X: np.ndarray, oracle: Oracle) -> np.ndarray:
-        """As far as for a head with these bounds, or those of the one pass where they are better, made wider."""
+        """What a head with these bounds, or those of the one pass where they are better, may be off, made wider."""
         one = self.one or self
         wider = {name: WIDER * min(getattr(self, name), getattr(one, name)) for name in BOUNDS}
         return super(Sampled, replace(self, **wider)).allowed(X, oracle)

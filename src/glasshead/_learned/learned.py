@@ -196,7 +196,7 @@ def head_length(head: Any) -> float:
 
 
 def perturbed(x: np.ndarray, norm: float, rng: np.random.Generator) -> np.ndarray:
-    """Off by about that norm, in a random direction."""
+    """An array that differs from x by about that norm, in a random direction."""
     return np.asarray(x + norm / np.sqrt(x.size) * rng.standard_normal(x.shape))
 
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from .._checks import Noise, Unpromised, read_noise, refuse_unmeasured
+from .._checks import Noise, Unpromised, check_unmeasured, read_noise
 from .._errors import NotIdentifiable
 from .._learned import LearnedHead, Sampled
 from .._limits import information_limit
@@ -53,7 +53,7 @@ def learn_from_noise(
     else:
         found = learn_from_fresh_noise(learn, quiet, read_noise(quiet, seen), rng, rank, accuracy)
     if isinstance(found, Unpromised):
-        refuse_unmeasured(quiet, found)
+        check_unmeasured(quiet, found)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from .._errors import Evidence
+from .._errors import ONE_KEY_ONE_HEAD, Evidence
 from .._linalg import Frame, cone, random_rotation
 from .._oracles import Oracle
 from .._types import Float
@@ -130,7 +130,7 @@ class IsolatedHead(Meter):
 
     def refuse(self, q: np.ndarray, key: np.ndarray, got: str) -> NoReturn:
         evidence = Evidence(
-            "a key orthogonal to the values of all other heads is answered by one head alone",
+            ONE_KEY_ONE_HEAD,
             np.stack([key + q, q]),
             "expected an attention weight inside (0, 1)",
             got,

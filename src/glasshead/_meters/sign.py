@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._errors import Evidence, TargetMismatch
+from .._errors import SHORTER_KEY, Evidence, TargetMismatch
 from .._linalg import NO_FRAME, Frame, rms
 from .._oracles import Oracle
 from .._types import Float
@@ -99,7 +99,7 @@ class Probes:
     def refusal(self, which: int) -> TargetMismatch:
         key, query = (token[0] for token in self.tokens(np.array([which]), np.ones(1)))
         evidence = Evidence(
-            "a shorter key has a smaller logit",
+            SHORTER_KEY,
             np.stack([key + query, query]) + self.meter.space.origin,
             "expected an attention weight inside (0, 1) once the key is short enough",
             "0 or 1 at any length",

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from .._errors import NOT_HEADS, AccuracyUnreachable, Evidence, TargetMismatch
+from .._errors import NOT_HEADS, WEIGHT_RANGE, AccuracyUnreachable, Evidence, TargetMismatch
 from .._linalg import svd
 from .._oracles import DOUBLE, Oracle
 from .._types import Float
@@ -196,8 +196,8 @@ class VectorMeter:
         if self.noise(D, float(np.linalg.norm(x))).max() > LEAST_WEIGHT:
             raise AccuracyUnreachable("the box's numbers have too few digits to read its attention weights")
         query = np.concatenate([x + D, x[None]])
-        law = "an attention weight lies between 0 and 1"
-        raise TargetMismatch(NOT_HEADS, Evidence(law, query, "expected one for each token and head", "no such weights"))
+        evidence = Evidence(WEIGHT_RANGE, query, "expected one for each token and head", "no such weights")
+        raise TargetMismatch(NOT_HEADS, evidence)
 
     def read_weights(self, last: np.ndarray, D: np.ndarray) -> Float[np.ndarray, "j h n1"]:
         """How much each token counts for each head, the last one last."""

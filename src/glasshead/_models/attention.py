@@ -46,7 +46,7 @@ class Head:
 
     @property
     def heads(self: Kind) -> tuple[Kind, ...]:
-        """Itself, as a sum of heads has several."""
+        """The head alone: a sum of heads has several."""
         return (self,)
 
     @property
@@ -115,7 +115,7 @@ class Head:
 
     @property
     def form(self) -> str:
-        """For a repr."""
+        """What a repr says about it."""
         rank = "" if self._factors is None else f", rank={len(self._factors[0])}"
         return f"dim={self.dim}{rank}" + ", key_bias" * self.has_key_bias
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
@@ -133,14 +133,14 @@ class Block(WholeLayer):
         return X if self.front is None else self.front(X)
 
     def scores(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b H n"]:
-        """Of every token for the last one, as heads see tokens: normalised, if there is a norm before."""
+        """The scores of every token for the last one, as heads see tokens: normalised, if there is a norm before."""
         if self.rotary is not None:
             scores = self.rotary.scores(tokens)
         else:
             keys = np.stack([tokens[:, -1] @ np.asarray(h.W).T + h.key_bias for h in self.heads], axis=1)
             scores = np.einsum("bnd,bhd->bhn", tokens, keys)
         if self.slopes is not None:
-            scores = scores + self.slopes[:, None] * np.arange(tokens.shape[1])[::-1]
+            scores = scores + self.slopes[:, None] * cast("np.ndarray", np.arange(tokens.shape[1]))[::-1]
         return scores
 
     def attended(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b d"]:
@@ -159,7 +159,9 @@ class Block(WholeLayer):
             found = token_before(self.front, total, found + self.attended(self.seen(batch)))
         elif not self.parallel:
             moved, identity = self.attended(batch) - found @ total, self.residual_map == RESIDUAL_MAPS[0]
-            found = found + (np.linalg.solve((np.eye(self.dim) + total).T, moved.T).T if identity else moved)
+            if identity:
+                moved = cast("np.ndarray", np.linalg.solve((np.eye(self.dim) + total).T, moved.T)).T
+            found = found + moved
         return found[0] if single else found
 
     def __call__(self, X: ArrayLike) -> np.ndarray:
@@ -201,7 +203,7 @@ class Block(WholeLayer):
         return self
 
     def _layer(self) -> Layer:
-        notes = []
+        notes: list[str] = []
         if self.front is not None:
             notes.append("the norm before has gains of 1 and shifts of 0: its own are folded in")
         if self.residual_map != RESIDUAL_MAPS[0]:

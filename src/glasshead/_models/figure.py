@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from .._linalg import svd
 from .._validate import needs
@@ -48,7 +48,7 @@ def heads_figure(
     columns = 2 if true is None else 3
     with matplotlib.rc_context(LOOK):
         size = (PANEL * (columns - 1) * 1.25 + SPECTRUM * 1.2, PANEL * len(shown) + 0.4)
-        figure = Figure(figsize=size, layout="constrained")
+        figure: Any = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(len(shown), columns, squeeze=False)
         for h, W in enumerate(shown):
             name = f"head {h + 1}: " if len(heads) > 1 else ""
@@ -71,7 +71,7 @@ def drawn_model(model: Any, what: str = "what is drawn") -> Any:
 def nearest_heads(found: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> list[int]:
     """For each that was found the place of the true one that it is nearest to, in pairs."""
     far = np.array([[np.linalg.norm(W - other) for other in true] for W in found])
-    return linear_sum_assignment(far)[1].tolist()
+    return cast("tuple[np.ndarray, np.ndarray]", linear_sum_assignment(far))[1].tolist()
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -74,7 +74,8 @@ def token_before(norm: Norm, total: np.ndarray, u: Float[np.ndarray, "b d"]) -> 
                 return found
             n, width = norm(x), np.sqrt(np.mean((x @ centre) ** 2, axis=1) + eps)
             slope = (centre - n[:, :, None] * n[:, None, :] / d) / width[:, None, None]
-            step = np.linalg.solve((np.eye(d) + slope @ total).swapaxes(1, 2), -left[..., None])[..., 0]
+            tangent = (np.eye(d) + slope @ total).swapaxes(1, 2)
+            step = cast("np.ndarray", np.linalg.solve(tangent, -left[..., None]))[..., 0]
             share = np.ones(len(x))
             for _ in range(12):
                 there = missing(x + share[:, None] * step, u[todo])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Turning:
 
     def scores(self, tokens: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b n"]:
         """The scores of all tokens, for the last one."""
-        places = np.arange(tokens.shape[1])[::-1]
+        places = cast("np.ndarray", np.arange(tokens.shape[1]))[::-1]
         query = tokens[:, -1] @ self.Q.T + self.q_bias
         return np.sum((tokens @ self.K.T + self.k_bias) * self.turned(query[:, None], places[None]), axis=-1)
 

@@ -30,8 +30,8 @@ class Grouped:
 
 
 def grouped(found: Projections, allowed: float) -> Grouped:
-    """The same layer with as few key-value heads as there can be: groups must be equally large there, so that heads of
-    larger groups repeat theirs."""
+    """A layer that computes what this one does, with as few key-value heads as there can be: groups must be equally
+    large there, so that heads of larger groups repeat theirs."""
     frequencies = np.zeros(found.width // 2) if found.frequencies is None else found.frequencies
     K, Q = (found.by_head(np.c_[x, b]) for x, b in ((found.K, found.k_bias), (found.Q, found.q_bias)))
     V, O = found.by_head(found.V), found.by_head(found.O.T)  # noqa: E741

@@ -112,8 +112,8 @@ class Network:
         return np.maximum(active, 0) @ self.w + self.c, (slope * (active > 0)) @ self.w
 
     def _exact(self, start: np.ndarray, slope: np.ndarray, alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """On the piece where alpha lies, extrapolated: beyond 0 or 1 it says that no weight fits. A flat piece tells
-        nothing: NaN."""
+        """The weight that gives y on the piece where alpha lies, extrapolated: beyond 0 or 1 it says that no weight
+        fits. A flat piece tells nothing: NaN."""
         on = start + np.maximum(alpha, JUST_INSIDE)[:, None] * slope > 0
         rate = (slope * on) @ self.w
         rate = np.where(rate == 0, np.nan, rate)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._errors import ASKED_AGAIN, Evidence, TargetMismatch
+from .._errors import ASKED_AGAIN, FRESH_NETWORK, Evidence, TargetMismatch
 from .._linalg import unit
 from .._models import TwoLayer
 from .._types import Float
@@ -22,7 +22,6 @@ NOISIEST = 3e-6  # of a typical answer: noise beyond that hides too much
 FRESH_INPUTS, USER_INPUTS, OTHER_INPUTS = 32, 16, 6
 INPUT_LENGTHS = 0.01, 0.1, 10.0, 100.0  # times that at which neurons bend
 AGAIN = 8
-PREDICTED = "the recovered network predicts fresh answers"
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def check_network(domain: Domain, model: TwoLayer, noise: float, typical: float,
         if not off[worst] <= allowed:
             output = int(np.abs(got - want)[worst].argmax())
             expected, answered = want[worst, output], got[worst, output]
-            seen = Evidence(PREDICTED, X[worst : worst + 1], f"expected {expected:.12g}", f"{answered:.12g}")
+            seen = Evidence(FRESH_NETWORK, X[worst : worst + 1], f"expected {expected:.12g}", f"{answered:.12g}")
             refused = f"refused: a fresh input is answered off by {off[worst]:.1e} of the largest answer"
             best = RecoveredNetwork(model, domain.oracle.sent, residual, noise, None, refused)
             raise TargetMismatch(f"the box is not the {model!r} that its second derivatives suggest", seen, best)

@@ -112,7 +112,7 @@ def isolated(span: Span, rng: np.random.Generator) -> bool:
 
 
 def starts(span: Span, found: Float[np.ndarray, "n D"], rng: np.random.Generator) -> Float[np.ndarray, "m D"]:
-    """Anywhere; once most members are known, what stands out of random combinations of the rest of the space."""
+    """Random starts; once most members are known, what stands out of random combinations of the rest of the space."""
     D, missing = span.curvature.D, len(span.basis) - len(found)
     if missing > MOST_MISSING * span.size:
         return unit(rng.standard_normal((STARTS * span.size, D)))

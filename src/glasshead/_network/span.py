@@ -99,12 +99,12 @@ class Curvature:
         return points * (self.centre.shape[1] - (1 + self.D if self.domain.rays else 0))
 
     def read_larger(self, D: int) -> Curvature:
-        """With all second derivatives along the first D tangents."""
+        """The curvature with all second derivatives along the first D tangents, for which it asks."""
         H, slopes = read_block(self.domain, self.steps, self.points, self.centre, self.H, D)
         return replace(self, H=H, slopes=np.concatenate([self.slopes, slopes], axis=2))
 
     def read_more(self, n: int, rng: np.random.Generator) -> Curvature:
-        """With n more base points."""
+        """The curvature with n more base points, at which it asks."""
         p = self.domain.base_points(n, len(self.points), rng)
         centre = self.domain.ask(p)
         H, slopes = read_block(self.domain, self.steps, p, centre, np.zeros((n, centre.shape[1], 0, 0)), self.D)

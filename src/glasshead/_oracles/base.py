@@ -53,7 +53,7 @@ class Oracle:
 
     @property
     def once(self) -> Oracle | None:
-        """The same box with what a single answer promises, where answers are averages of several."""
+        """The box with what a single answer promises, where answers are averages of several."""
         return None
 
     @property

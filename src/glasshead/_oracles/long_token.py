@@ -80,12 +80,12 @@ class LongToken:
         return self.seen(moved, last)
 
     def seen(self, moved: Float[np.ndarray, "b s"], last: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
-        """Without what is lost at each last token."""
+        """The part of `moved` that answers show, less what is lost at each last token."""
         lost = self.unseen(last)
         return moved - np.sum(moved * lost, axis=-1, keepdims=True) * lost
 
     def read_short(self, keys: Float[np.ndarray, "b n p"], q: Float[np.ndarray, "b p"], length: float) -> np.ndarray:
-        """As `__call__`, with keys as short as that, over ordinary ones."""
+        """Reads what `__call__` does, with keys as short as that, over ordinary ones."""
         return self.seen(self.moved(keys, q, length_of_keys=length)[0], q)
 
     def read_kink(self, q: Float[np.ndarray, " p"], rng: np.random.Generator) -> bool:
@@ -194,7 +194,7 @@ def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) ->
 
 
 def suited_lengths(lengths: np.ndarray, moved: np.ndarray) -> Extrapolated:
-    """Of all runs of neighbouring lengths the one whose limit changes least when they get longer or shorter."""
+    """The run of neighbouring lengths whose limit changes least when they get longer or shorter."""
     return min((best_of(lengths, moved, nodes) for nodes in NODES), key=lambda found: found.error)
 
 

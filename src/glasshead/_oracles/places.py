@@ -164,5 +164,5 @@ def read_origin(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) -> Flo
 
 
 def slope_weights(x: np.ndarray) -> np.ndarray:
-    """Of values at x, in the slope at 0 of the polynomial through them."""
+    """The weights of values at x in the slope at 0 of the polynomial through them."""
     return np.linalg.inv(np.vander(x, increasing=True))[1]

@@ -72,7 +72,7 @@ class OneHead:
         return asked.reshape(len(x), -1) - self.bias
 
     def read_weights(self, x: np.ndarray, fill: np.ndarray, y: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """Of the key, for last tokens `y (b, d)` with values `(b, k)`."""
+        """Reads the weight of the key, for last tokens `y (b, d)` with values `(b, k)`."""
         apart = x @ self.B - value
         return np.sum((self.read(x, fill, y) - value) * apart, axis=1) / np.sum(apart**2, axis=1)
 

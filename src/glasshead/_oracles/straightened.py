@@ -82,11 +82,11 @@ class Straightened(Wrapper):
         q = X[:, 1]
         keys = X[:, 0] - q
         block = max(1, BLOCK_NUMBERS // (8 * max(1, len(self.network.w))))
-        weights = [self._weights(q[i : i + block], keys[i : i + block]) for i in range(0, len(X), block)]
+        weights = [self._read_weights(q[i : i + block], keys[i : i + block]) for i in range(0, len(X), block)]
         alpha = np.concatenate(weights) if weights else np.empty(0)
         return q @ self.values + alpha * (keys @ self.values)
 
-    def _weights(self, q: np.ndarray, keys: np.ndarray, left: int = OTHER_KEYS) -> np.ndarray:
+    def _read_weights(self, q: np.ndarray, keys: np.ndarray, left: int = OTHER_KEYS) -> np.ndarray:
         """The attention weight of the first token of `[q + k ; q]`, below 0 or above 1 where no weight fits."""
         there, back = (self.network.steepness(q, sign * keys, EDGE_WEIGHT) for sign in (1.0, -1.0))
         sign = np.where(there >= back, 1.0, -1.0)
@@ -95,20 +95,20 @@ class Straightened(Wrapper):
         alpha = self.network.solve(q, sent, answers)
         small, both_ways = ~(alpha >= EDGE_WEIGHT), np.minimum(there, back) > 0
         for i in np.flatnonzero((np.maximum(there, back) == 0) | small & ~both_ways):
-            alpha[i] = self._either(q[i], sent[i], answers[i])
+            alpha[i] = self._read_either(q[i], sent[i], answers[i])
         if (small & both_ways).any():
-            alpha[small & both_ways] = self._from_the_other_end(q[small & both_ways], sent[small & both_ways])
+            alpha[small & both_ways] = self._read_from_the_other_end(q[small & both_ways], sent[small & both_ways])
         alpha = self._rounded(alpha, q, sent, np.maximum(there, back))
         flat = np.isnan(alpha)
         if flat.any():
-            alpha[flat] = self._with_other_keys(q[flat], sent[flat], left)
+            alpha[flat] = self._read_with_other_keys(q[flat], sent[flat], left)
         return np.where(sign > 0, alpha, 1 - alpha)
 
-    def _from_the_other_end(self, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _read_from_the_other_end(self, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Small weights, for which the network is near the kinks that it has around q, as large ones of -k."""
         return 1 - self.network.solve(q, -keys, self.inner(np.stack([q - keys, q], axis=1)))
 
-    def _with_other_keys(self, q: np.ndarray, keys: np.ndarray, left: int) -> np.ndarray:
+    def _read_with_other_keys(self, q: np.ndarray, keys: np.ndarray, left: int) -> np.ndarray:
         """Weights that leave the network on a flat piece, from longer or shorter keys: scores are linear in the key."""
         if left == 0:
             raise Flat(q[0])
@@ -118,7 +118,7 @@ class Straightened(Wrapper):
             shown = np.maximum(*(self.network.steepness(q, sign * longer, EDGE_WEIGHT) for sign in (1.0, -1.0))) > 0
             now = np.isnan(weights) & shown & (norms(longer) + norms(q) <= (self.max_norm or np.inf))
             if now.any():
-                alpha = np.clip(self._weights(q[now], longer[now], left - 1), 1e-300, 1 - 2**-53)
+                alpha = np.clip(self._read_weights(q[now], longer[now], left - 1), 1e-300, 1 - 2**-53)
                 weights[now] = expit(logit(alpha) / factor)
         if np.isnan(weights).any():
             raise Flat(q[np.isnan(weights)][0])
@@ -131,7 +131,7 @@ class Straightened(Wrapper):
         inside = np.clip(alpha, 0.0, 1.0)
         return np.where(np.abs(alpha - inside) <= slack, inside, alpha)
 
-    def _either(self, q: np.ndarray, key: np.ndarray, answer: float) -> float:
+    def _read_either(self, q: np.ndarray, key: np.ndarray, answer: float) -> float:
         """The weight that fits what is answered to a key and to the opposite one, or NaN if there are several."""
         opposite = self.inner(np.stack([q - key, q])[None])[0]
         alpha = np.unique(np.concatenate([self.network.kinks_between(q, key), 1 - self.network.kinks_between(q, -key)]))

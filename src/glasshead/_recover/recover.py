@@ -45,7 +45,7 @@ from .arguments import (
 )
 from .one_family import Outcome, recover_as
 from .refusal import add_notes, within_plan
-from .surroundings import find_unplaced, recover_inside, with_places, without_places
+from .surroundings import check_with_places, find_unplaced, recover_inside, without_places
 
 
 @no_type_check
@@ -101,7 +101,7 @@ def recover(
             box.expect(expected_queries(wanted, FAMILIES.get(family, FAMILIES["attention"])))
             found, warning, seen = recover_or_say(box, wanted)
             found = recover_inside(seen, found, wanted) if network and isinstance(found.model, Block) else found
-            found = with_places(found, seen, wanted) if isinstance(seen, Unplaced) else found
+            found = check_with_places(found, seen, wanted) if isinstance(seen, Unplaced) else found
         if file is not None and file.said:
             found = replace(found, reason=f"{found.reason}; {file.said}")
     if warning:

@@ -64,7 +64,7 @@ def without_places(
         raise refusal from error
 
 
-def with_places(found: Recovery, box: Unplaced, wanted: Wanted) -> Recovery:
+def check_with_places(found: Recovery, box: Unplaced, wanted: Wanted) -> Recovery:
     """A recovery behind position vectors with these in front, which count as what had to be found, and which nothing
     bounds. So nothing bounds W of one head alone, where answers depend on them; behind a norm fresh tokens were long,
     and hide them."""
@@ -106,7 +106,7 @@ def check_all_places(placed: Recovery, model: Any, box: Unplaced, wanted: Wanted
 def recover_inside(box: Oracle, found: Recovery, wanted: Wanted) -> Recovery:
     """What was found, with the network of the block; a refusal has the heads as the best that is known."""
     try:
-        read = resolve("_learners.block:with_network")
+        read = resolve("_learners.block:read_whole_block")
         whole, words, residual = read(box, found.model, np.random.default_rng(wanted.seed))
     except BudgetExceeded as error:
         error.known["heads"] = found

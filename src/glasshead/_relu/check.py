@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._errors import Evidence
+from .._errors import LEARNED_NETWORK, Evidence
 from .._types import Float
 from .homogeneous import HalfCircle, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
@@ -44,8 +44,8 @@ class Check:
     def evidence(self, model: Function, g: Homogeneous) -> Evidence:
         expected = model(self.X)
         worst = int(np.argmax(np.abs(expected - self.answers)))
-        law = "the learned network predicts fresh answers"
-        return Evidence(law, g.input(self.X[worst]), f"expected {expected[worst]:.12g}", f"{self.answers[worst]:.12g}")
+        want, got = f"expected {expected[worst]:.12g}", f"{self.answers[worst]:.12g}"
+        return Evidence(LEARNED_NETWORK, g.input(self.X[worst]), want, got)
 
 
 def read_fresh_points(g: Homogeneous, circle: HalfCircle | None, exact: bool, rng: np.random.Generator) -> Check:
@@ -103,7 +103,7 @@ class AllLengths:
 
     def evidence(self) -> Evidence:
         i = self.worst
-        law = f"the learned network predicts fresh answers at inputs of length {self.worst_length:.1e}"
+        law = f"{LEARNED_NETWORK} at inputs of length {self.worst_length:.1e}"
         return Evidence(law, self.x[i : i + 1], f"expected {self.expected[i]:.12g}", f"{self.answers[i]:.12g}")
 
 

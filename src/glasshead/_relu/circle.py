@@ -30,7 +30,7 @@ TIGHT = 8.0  # and a kink is pinned once its neighbours are this many such dista
 
 @dataclass(frozen=True)
 class SampledKinks:
-    """Where they are, everything that was sampled, and how many gaps were too narrow for this noise to be resolved."""
+    """Kinks: where they are, all that was sampled, and how many gaps were too narrow for this noise to be resolved."""
 
     at: Float[np.ndarray, "m"]
     samples: Samples

@@ -170,13 +170,13 @@ class Lifted(Homogeneous):
         self.spread = max(1.0, float(np.median(np.abs(np.tan(kinks))))) if len(kinks) else 1.0
 
     def points(self, n, rng):
-        """Near 0, about a radius away, and far out, in turn."""
+        """Points near 0, about a radius away, and far out, in turn."""
         distance = self.spread * np.resize([1.0, 0.1, 1.0, 10.0], n)[:, None]
         X = np.c_[distance * rng.standard_normal((n, self.dim - 1)), np.ones(n)]
         return X / np.linalg.norm(X, axis=1, keepdims=True)
 
     def directions(self, n, rng):
-        """Along which t stays as it is."""
+        """Directions along which t stays as it is."""
         return np.c_[rng.standard_normal((n, self.dim - 1)) / np.sqrt(self.dim - 1), np.zeros(n)]
 
     def circle(self, rng):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._errors import BudgetExceeded, Evidence, GlassheadError, NotConverged, TargetMismatch
+from .._errors import FEW_KINKS, BudgetExceeded, Evidence, GlassheadError, NotConverged, TargetMismatch
 from .._types import no_type_check
 from .._validate import positive, whole
 from .attempt import Attempt, Unresolved, learn_from_circle, learn_from_line
@@ -122,9 +122,8 @@ def why_refused(
         best, evidence = closest.network(), closest.evidence()
     elif hopeless:
         angle, expected, got = hopeless[-1].kinks.samples.sharpest_bend()
-        law = "a network has few kinks on a circle and is linear between them"
         X = hopeless[-1].circle.at(np.array([angle]))[0]
-        evidence = Evidence(law, g.input(X), f"expected {expected:.12g}", f"{got:.12g}")
+        evidence = Evidence(FEW_KINKS, g.input(X), f"expected {expected:.12g}", f"{got:.12g}")
     if noise.exact:
         return TargetMismatch("the box is not a two-layer ReLU network", evidence, best)
     relative = noise.level / noise.largest

@@ -140,7 +140,8 @@ class HomogeneousNeurons:
 def to_neurons(
     pieces: Pieces, lifted: bool, slack: float, *, choose: bool = True, exact: bool = True, faint: float = 0.0
 ) -> HomogeneousNeurons:
-    """With a lifted function the last coordinate is the bias, and a constant is free; `choose=False` skips the signs.
+    """The fewest neurons with these pieces; `choose=False` skips their signs. The last coordinate of a lifted function
+    is the bias, and a constant is free.
 
     Only `exact` answers prove anything: noise may hide a kink or make one up, so that neurons whose slope is below
     `faint` are left out.

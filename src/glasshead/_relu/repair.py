@@ -99,7 +99,7 @@ def solve_dense(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float
 
 
 def far_points(g: Homogeneous, pieces: Pieces, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n D"]:
-    """Of twice as many random points, those farthest from the hyperplane nearest to them."""
+    """The half of twice as many random points that is farthest from the hyperplane nearest to each."""
     X = g.points(2 * n, rng)
     jumps = pieces.jumps
     normals = jumps / np.maximum(np.linalg.norm(jumps, axis=1, keepdims=True), 1e-300)

@@ -94,7 +94,7 @@ class Ladder:
 
     @property
     def seen(self) -> Seen:
-        """For a last check of what is learned; where answers are noisy, nothing tells how noisy these are."""
+        """What was seen, for a last check of what is learned; nothing tells how noisy these answers are."""
         answers = np.r_[self.zero, self.up, self.down]
         return ladder_inputs(self.u), answers, np.zeros(len(answers))
 
@@ -153,7 +153,7 @@ def find_view(box: CountedBox, biases: Biases, rng: np.random.Generator) -> Nois
 
 
 def find_least_noisy(box: CountedBox, noise: AnswerNoise, rng: np.random.Generator) -> NoisyView:
-    """Without biases all scales are alike, except for how the answers are rounded."""
+    """The scale at which answers are rounded least: all are alike otherwise where there are no biases."""
     if noise.exact:
         return Plain(box), noise
     plain, large = (read_noise_level(Plain(box, scale), rng, MANY_STRETCHES) for scale in (1.0, LARGE_SCALE))

@@ -42,7 +42,7 @@ class History:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the beginning."""
         return round(time.monotonic() - self._begun, 4)
 
     def __call__(self, done: int, planned: int, what: str) -> None:
@@ -111,7 +111,7 @@ def digest_of(path: Path) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Without names and passwords in URLs: pages are made to be shown."""
+    """The text less names and passwords in URLs: pages are made to be shown."""
     return re.sub(r"(?<=://)[^/@\s'\"]+@", "", text)
 
 

@@ -6,6 +6,7 @@ how much and how often; `log`: what is written down; `application` and `schema`:
 `process`: from a model to a server that listens, until a signal stops it; `watch`: who asks as a recovery does.
 """
 
-from .process import serve
-from .settings import Settings, tokens_of_environment
-from .watch import Watch
+from .process import serve as serve
+from .settings import Settings as Settings
+from .settings import tokens_of_environment as tokens_of_environment
+from .watch import Watch as Watch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eig
@@ -24,7 +24,9 @@ KEY_LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 QUALITY_PILOTS = 8
 
 
-def rational_interpolation(oracle, heads: int, samples: int | None = None, copies: int = 32, seed: int = 0) -> Recovery:
+def rational_interpolation(
+    oracle: Any, heads: int, samples: int | None = None, copies: int = 32, seed: int = 0
+) -> Recovery:
     """All heads from rational interpolation over token repetitions: exact in exact arithmetic, not in float64.
 
     >>> target = gh.MultiHead.random(4, heads=2, seed=1)
@@ -231,10 +233,7 @@ def polished_row(s, c, y, t, values_known: bool) -> tuple[np.ndarray, np.ndarray
 def fitted_values(s: Float[np.ndarray, "P H"], t: Float[np.ndarray, " M"], y: Float[np.ndarray, "P M"]) -> np.ndarray:
     """The values that fit y best beside given scores, for every row."""
     return np.array(
-        [
-            np.linalg.lstsq(expit(score + t[:, None]), row, rcond=FIT_ACCURACY)[0]
-            for score, row in zip(s, y, strict=True)
-        ]
+        [np.linalg.lstsq(expit(one + t[:, None]), row, rcond=FIT_ACCURACY)[0] for one, row in zip(s, y, strict=True)]
     )
 
 

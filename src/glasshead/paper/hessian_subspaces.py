@@ -111,7 +111,8 @@ def step_difference(coarse: np.ndarray, fine: np.ndarray) -> float:
 def read_hessian_elsewhere(
     oracle: Oracle, A: np.ndarray, v: np.ndarray, step: float, error: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """At a random query token and a z with scores of about 1, where the sigmoid is curved; weighed by its error."""
+    """Reads the Hessian at a random query token and a z with scores of about 1, where the sigmoid is curved; weighed by
+    its error."""
     d = oracle.dim
     q, z = rng.standard_normal((2, d)) / np.array([[np.sqrt(d)], [1.0]])
     key = np.linalg.norm(np.tensordot(q, A, 1)) / (np.sqrt(2) * np.linalg.norm(v)) or 1.0

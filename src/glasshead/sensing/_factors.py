@@ -20,7 +20,7 @@ class Factors(NamedTuple):
     V: Float[np.ndarray, "r d2"]
 
     def trimmed(self, floor: float) -> Factors:
-        """Without the singular values below `floor` times the largest."""
+        """The factors less the singular values below `floor` times the largest."""
         kept = int(np.sum(self.s > floor * self.s.max(initial=0.0)))
         return Factors(self.U[:kept], self.s[:kept], self.V[:kept])
 

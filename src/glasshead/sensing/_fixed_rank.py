@@ -213,7 +213,7 @@ def _same_minimum(fits: list[Fit]) -> bool:
 
 
 def _trimmed(rows: EvenRows, point: Point, tol: float) -> Point:
-    """Without the directions that the measurements cannot tell from zero: the rank asked for may be too high."""
+    """The point less the directions that the measurements cannot tell from zero: the rank asked for may be too high."""
     smaller = Point(rows, point.W.trimmed(min(tol, NEGLIGIBLE)))
     return smaller if smaller.residual <= max(tol, point.residual) else point
 

@@ -95,7 +95,7 @@ class EvenRows:
 
     @cached_property
     def single(self) -> tuple[Float[np.ndarray, "m d1"], Float[np.ndarray, "m d2"]]:
-        """Half the memory traffic; column-major because both products of a tangent step then run fast."""
+        """Rows in float32, half the memory traffic; column-major, so that both products of a tangent step run fast."""
         return self.A.astype(np.float32, order="F"), self.B.astype(np.float32, order="F")
 
     def residual(self, misfit: Float[np.ndarray, "m"]) -> float:
@@ -173,7 +173,8 @@ def _gram(rows: EvenRows) -> Float[np.ndarray, "m m"]:
 
 
 def _cholesky(rows: EvenRows) -> tuple[Float[np.ndarray, "k k"], np.ndarray]:
-    """In place, because nothing else here is as large; `.T` because LAPACK wants columns and G is symmetric."""
+    """A Cholesky factor of the Gram matrix G, made in place, because nothing else here is as large; `.T` because LAPACK
+    wants columns and G is symmetric."""
     m, scale = len(rows), (rows.A.shape[1] * rows.B.shape[1]) ** 0.5
     if m <= rows.A.shape[1] * rows.B.shape[1]:
         factor, info = cholesky(_gram(rows).T, lower=1, clean=0, overwrite_a=1)

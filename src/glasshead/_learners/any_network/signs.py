@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from ..._checks import check_front_laws, check_held_out_front_signs
-from ..._errors import NOT_FRONT_HEAD, Evidence, NotIdentifiable, TargetMismatch
+from ..._errors import BOTH_ANSWERS, EQUAL_OUTPUTS, NOT_FRONT_HEAD, Evidence, NotIdentifiable, TargetMismatch
 from ..._learned import LearnedFront
 from ..._limits import BITS, MOST, Goal
 from ..._linalg import cone, orthonormal_frame, rms
@@ -41,9 +41,7 @@ def find_opposite_tokens(oracle: Oracle, rng: np.random.Generator) -> tuple[np.n
         yes = np.asarray(oracle(tokens[:, None]), bool)
         if yes.any() and not yes.all():
             return tokens[~yes][0], tokens[yes][0]
-    evidence = Evidence(
-        "both answers occur", tokens[:1], "expected yes for some tokens and no for others", "always one"
-    )
+    evidence = Evidence(BOTH_ANSWERS, tokens[:1], "expected yes for some tokens and no for others", "always one")
     raise NotIdentifiable(f"the answer never changes, so no learner could read W from it ({evidence})")
 
 
@@ -93,9 +91,8 @@ def find_crossings(oracle: Oracle, bits: int, rng: np.random.Generator) -> Itera
             "so no learner could read W from it"
         )
     if none:
-        law = "sequences with the same attention output are answered alike"
-        evidence = Evidence(law, query, "expected changes of the answer that fit one score", "none near any boundary")
-        raise TargetMismatch(NOT_FRONT_HEAD, evidence)
+        expected, got = "expected changes of the answer that fit one score", "none near any boundary"
+        raise TargetMismatch(NOT_FRONT_HEAD, Evidence(EQUAL_OUTPUTS, query, expected, got))
 
 
 def find_normal(oracle: Oracle, q: np.ndarray, distance: float, rng: np.random.Generator) -> np.ndarray | None:

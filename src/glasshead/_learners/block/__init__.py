@@ -7,5 +7,5 @@ heads, for whoever asks: `stream` asks there, `logits` in front of an unembeddin
 second of which is `last_norm`; `whole_fit` fits all of it, by what `tangents` say of each change.
 """
 
-from .network import with_network
+from .network import read_whole_block
 from .route import learn_block

@@ -24,7 +24,7 @@ def without_noise(at: Reference, columns: HeadColumns, error: float) -> HeadColu
     return replace(columns, key_bias=np.where(norms(columns.key_bias) > seen, columns.key_bias.T, 0.0).T)
 
 
-def assembled(oracle: Oracle, found: Found, columns: HeadColumns, residual_map: str | None) -> Block:
+def find_model(oracle: Oracle, found: Found, columns: HeadColumns, residual_map: str | None) -> Block:
     """The heads in the block's own coordinates, as far as the residual map is known."""
     total, B, d = found.total, found.heads.B, oracle.dim
     T = np.eye(d) - total.B

@@ -41,8 +41,8 @@ def with_copies(last: np.ndarray, D: Float[np.ndarray, "b t d"], copies: int) ->
 
 @dataclass(frozen=True)
 class View:
-    """Of moves of a token, those that answers see: `directions (p, d)`, orthonormal, each seen `gains` times as large
-    along `looks (k, p)`; `blind (f, d)` are the others among the moves that are possible."""
+    """The moves of a token that answers see: `directions (p, d)`, orthonormal, each seen `gains` times as large along
+    `looks (k, p)`; `blind (f, d)` are the others among the moves that are possible."""
 
     directions: np.ndarray
     gains: np.ndarray
@@ -116,12 +116,12 @@ def copies_of(oracle: Oracle) -> int:
 
 
 def step_length(oracle: Oracle) -> float:
-    """Of differences, for tokens whose entries are of the order of one."""
+    """The step of differences, for tokens whose entries are of the order of one."""
     return DIFFERENCE_STEP * oracle.roundoff ** (1 / 7)
 
 
 def never_seen(oracle: Oracle) -> float:
-    """Of the largest singular value of Jacobians: what is smaller, no answer sees."""
+    """The share of the largest singular value of a Jacobian below which no answer sees anything."""
     least, times = NEVER_SEEN
     return max(least, times * oracle.roundoff / step_length(oracle))
 
@@ -147,7 +147,7 @@ def read_total(oracle: Oracle, references: list[Reference], size: float) -> Tota
 
 
 def read_pair_slope(oracle: Oracle, q: np.ndarray, size: float) -> Float[np.ndarray, "d k"]:
-    """Twice the slope of `f([q + z ; q])` at z = 0, where both tokens count alike: `B` times the Jacobian."""
+    """Reads twice the slope of `f([q + z ; q])` at z = 0, where both tokens count alike: `B` times the Jacobian."""
     step = size * step_length(oracle)
     return 2 * read_slope(
         lambda Z: np.asarray(oracle(with_copies(q, Z[:, None], 1))), oracle.dim, step, oracle.roundoff

@@ -74,7 +74,7 @@ class Sides:
 
 
 def solve_sides(network: TwoLayer, last: LastNorm, n: Float[np.ndarray, "n d"], Y: np.ndarray) -> Sides:
-    """By a linear system on as many of these answers as it takes, since y is known up to its length."""
+    """Solves for both sides by a linear system on as many of these answers as it takes: y is known up to its length."""
     d, m, Z = n.shape[1], network.width, mean_zero(n.shape[1])
     few = min(len(n), int(SIDE_EQUATIONS * (2 * d + m) / (d - 2)) + 8)
     rays, inputs = last.rays(Y[:few]), n @ Z
@@ -112,7 +112,7 @@ def with_sides(
 
 
 def scaled(model: PostNorm) -> PostNorm:
-    """With gains of mean 1, or output weights of that size where there are no gains: nobody sees the size of y."""
+    """The model with gains of mean 1, or output weights of that size where there are no gains: none sees that size."""
     old = model.network
     size, typical = float(model.gains.mean()), float(np.sqrt(np.mean(old.W2**2)))
     size = size if abs(size) > NO_GAINS * typical else typical

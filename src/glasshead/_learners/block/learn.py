@@ -15,7 +15,7 @@ from ..._errors import AccuracyUnreachable, NotConverged
 from ..._learned import LearnedBlock
 from ..._oracles import Oracle
 from ..._plan import Sizes, plan_block
-from .assembly import assembled, without_noise
+from .assembly import find_model, without_noise
 from .columns import each_time, read_columns
 from .fresh import read_fresh_error, refuse_scores
 from .geometry import few_digits
@@ -62,7 +62,7 @@ def learn_at_some_size(
     fresh = read_fresh_error(oracle, at, heads, columns, each, rng)
     error = fresh.relative
     refuse_scores(error, REFUSED_FEW_DIGITS if few_digits(oracle) else REFUSED_SCORES, MISFITS * columns.misfit)
-    model = assembled(oracle, found, without_noise(at, columns, error), residual_map)
+    model = find_model(oracle, found, without_noise(at, columns, error), residual_map)
     return LearnedBlock(
         model=model,
         rank=columns.ranks,

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._errors import AccuracyUnreachable, Evidence, NotConverged, TargetMismatch
+from ..._errors import WHOLE_BLOCK, AccuracyUnreachable, Evidence, NotConverged, TargetMismatch
 from ..._models import Block, Inside, Norm, TwoLayer, Unembedding
 from ..._network import RecoveredNetwork, inputs_for, recover_network
 from ..._oracles import DOUBLE, Oracle, read_single
@@ -40,12 +40,11 @@ POST_NORM_SEES = (
     "the first norm's gains are seen up to one factor for all behind it, which is set so that their mean is 1; its "
     "shifts are part of the network's biases, and rows of W1 and columns of W2 have no mean"
 )
-ITSELF = "a block whose network is known answers by itself"
 
 
 def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Inside, RecoveredNetwork]:
     """The network behind the heads of this block, with its norm and the constant that heads add."""
-    stream = stream_of(oracle, block, rng)
+    stream = find_stream(oracle, block, rng)
     oracle.stage = "reading the network"
     last, basis, offset = stream.last if isinstance(stream, Logits) else None, stream.basis, np.zeros(oracle.dim)
     if isinstance(stream, Logits) and stream.last.norm is not None:
@@ -74,8 +73,8 @@ def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tupl
     return inside if exact else read_polished(stream, inside, rng), found
 
 
-def stream_of(oracle: Oracle, block: Block, rng: np.random.Generator) -> Stream:
-    """Refuses blocks whose network is not seen in this way."""
+def find_stream(oracle: Oracle, block: Block, rng: np.random.Generator) -> Stream:
+    """The box behind its heads; blocks whose network is not seen in this way are refused."""
     behind = any(norm.place == "behind" for norm in block.norms) and block.unembedding is None
     if block.front is None or behind or block.residual_map != "assumed identity":
         raise NotConverged(
@@ -87,7 +86,7 @@ def stream_of(oracle: Oracle, block: Block, rng: np.random.Generator) -> Stream:
 
 
 def read_polished(stream: Stream, inside: Inside, rng: np.random.Generator) -> Inside:
-    """With all of it fitted to answers to tokens of ordinary size, and to a few shorter ones, where an eps shows."""
+    """All of it, fitted to answers to tokens of ordinary size, and to a few shorter ones, where an eps shows."""
     n = inputs_for(inside.network)
     a = np.concatenate([size * stream.sphere(n // 8, rng) for size in FITTED_SIZES])
     x = np.concatenate([stream.tokens(a, inside.offset), rng.standard_normal((n, stream.oracle.dim))])
@@ -121,7 +120,7 @@ def read_offset(stream: Stream, rng: np.random.Generator) -> Float[np.ndarray, "
 
 
 def read_fitted(stream: Stream, inside: Inside, rng: np.random.Generator) -> Inside:
-    """With offset, constant and eps that fit answers to tokens of ordinary size and shorter ones."""
+    """What stands inside, offset, constant and eps fitted to answers to tokens of ordinary size and shorter ones."""
     d, n = stream.oracle.dim, 2 + stream.oracle.dim // 8
     a = np.concatenate([size * stream.sphere(n, rng) for size in FITTED_SIZES])
     ordinary = rng.standard_normal((2 * n, d))
@@ -162,12 +161,12 @@ def check_inside(oracle: Oracle, block: Block, rng: np.random.Generator) -> floa
         off = float(np.abs(got - want).max() / np.abs(got).max())
         worst = max(worst, off)
         if not off <= ACCEPTED_ERROR:
-            seen = Evidence(ITSELF, X[0], f"expected {want[0, 0]:.12g}", f"{got[0, 0]:.12g}")
+            seen = Evidence(WHOLE_BLOCK, X[0], f"expected {want[0, 0]:.12g}", f"{got[0, 0]:.12g}")
             raise TargetMismatch("the network that was found does not answer like the box", seen)
     return worst
 
 
-def with_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Block, str, float]:
+def read_whole_block(oracle: Oracle, block: Block, rng: np.random.Generator) -> tuple[Block, str, float]:
     """The block with its network, which needs no box any more; a sentence about it, and its largest error on fresh
     sequences."""
     whole = copy(block)

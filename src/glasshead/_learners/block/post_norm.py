@@ -42,7 +42,7 @@ class NormedBox:
 
     @cached_property
     def inverse(self) -> Float[np.ndarray, "d d"]:
-        """From what stands behind the heads, less its mean and their constant, to tokens."""
+        """The map from what stands behind the heads, less its mean and their constant, to tokens."""
         Z = mean_zero(self.oracle.dim)
         return Z @ np.linalg.pinv(Z + self.total @ Z)
 
@@ -136,7 +136,7 @@ def reads_behind(block: Block) -> bool:
 
 
 def read_offset_fit(box: NormedBox, start: PostNorm, rng: np.random.Generator) -> PostNorm:
-    """With the constant that heads add and the eps of the first norm, from tokens of ordinary size and shorter ones."""
+    """The model, the constant that heads add and the first eps fitted to tokens of ordinary size and shorter ones."""
     d = len(start.gains)
     Z = mean_zero(d)
     x = np.concatenate([size * rng.standard_normal((FITTED_TOKENS, d)) @ box.inverse for size in SIZES])

@@ -35,7 +35,7 @@ class Bunches:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Of the heads' value maps: what shows, what is lost to the head's own key, and what is not seen."""
+        """The ranks of the heads' value maps: what shows, what is lost to the head's own key, and what is not seen."""
         return tuple(size + self.stray + self.lost for size in self.sizes)
 
 

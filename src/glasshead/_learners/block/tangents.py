@@ -34,7 +34,7 @@ class NormTangent:
         return cls(norm.kind, n / size, size)
 
     def moved(self, x: Any) -> Any:
-        """By a change of tokens: a symmetric map, the same one forwards and back."""
+        """How normalised tokens move with a change x of tokens: a symmetric map, the same one forwards and back."""
         x = x - x.mean(1)[:, None] if self.kind == "layer" else x
         return (x - self.n * (self.n * x).mean(1)[:, None]) / self.size
 
@@ -75,7 +75,7 @@ class NetworkTangent:
         return hidden @ self.W2.T + self.hidden @ by["W2"].T + by["b2"]
 
     def backwards(self, y: Any) -> Changes:
-        """Of weights, without that of inputs."""
+        """The gradient by each weight of what has the gradient y by the outputs."""
         z = (y @ self.W2) * self.by_z
         found = {"W1": z.T @ self.n, "b1": z.sum(0), "W2": y.T @ self.hidden, "b2": y.sum(0)}
         if self.gate is not None:
@@ -84,7 +84,7 @@ class NetworkTangent:
         return found
 
     def inputs_back(self, y: Any) -> Any:
-        """Of inputs."""
+        """The gradient by the inputs of what has the gradient y by the outputs."""
         found = ((y @ self.W2) * self.by_z) @ self.W1
         return found if self.gate is None else found + ((y @ self.W2) * self.by_gate) @ self.gate
 
@@ -96,7 +96,7 @@ def changed_network(old: TwoLayer, by: Changes) -> TwoLayer:
 
 
 def changed_eps(norm: Norm, logarithm: float) -> Norm:
-    """With the logarithm of its eps moved by so much, as far as one step may; without an eps it has none."""
+    """The norm with the logarithm of its eps moved by so much, as far as one step may; where there is no eps, none."""
     factor = float(np.exp(np.clip(logarithm, -LONGEST_EPS_STEP, LONGEST_EPS_STEP)))
     return replace(norm, eps=(norm.eps or 0.0) * factor or None)
 

@@ -41,7 +41,7 @@ class Heads:
 
 
 def rows_needed(dim: int, seen: int, way: Bunches) -> int:
-    """For keys of d numbers, for the rank drop, and for heads two at a time."""
+    """How many rows it takes: for keys of d numbers, for the rank drop, and for heads two at a time."""
     ranks, alone = sorted(way.ranks), rows_of_one(seen, way)
     paired = seen + dim - ranks[0] - ranks[1] + way.lost if len(ranks) > 2 else dim
     return int(MORE_ROWS * max(dim, alone, paired)) + SPARE_EQUATIONS

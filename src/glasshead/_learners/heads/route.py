@@ -17,6 +17,7 @@ import numpy as np
 from ..._checks import check_heads_everywhere, check_sum_laws, read_largest_change
 from ..._errors import (
     ASKED_AGAIN,
+    ONE_SET_OF_SCORES,
     AccuracyUnreachable,
     BudgetExceeded,
     Evidence,
@@ -49,8 +50,8 @@ def learn_one_vector(oracle: Oracle, rng, rank: int | None, accuracy: float | No
     try:
         learned = learn_vector_attention(oracle, rng, rank, accuracy, opening)
     except AccuracyUnreachable as unclear:
-        law, query = "one set of scores explains all outputs", np.zeros((1, oracle.dim))
-        evidence = Evidence(law, query, "expected fresh scores to agree", str(unclear))
+        query = np.zeros((1, oracle.dim))
+        evidence = Evidence(ONE_SET_OF_SCORES, query, "expected fresh scores to agree", str(unclear))
         raise TargetMismatch("the box is not a single attention head", evidence, unclear.best) from unclear
     except TargetMismatch as mismatch:
         if law_of(mismatch) != ASKED_AGAIN:
@@ -118,7 +119,7 @@ def learn_sum(
     except np.linalg.LinAlgError as error:  # heads that hide each other leave systems that say nothing
         first = NotConverged(f"heads cannot be told apart one by one: {error}")
     if not check_sum_laws(oracle, rng):
-        raise nearly_cancelled(oracle, first, rng)
+        raise find_nearly_cancelled(oracle, first, rng)
     try:
         solved = learn_joint(oracle, rng, rank, accuracy, before)
     except (NotConverged, TargetMismatch, np.linalg.LinAlgError) as error:
@@ -139,8 +140,8 @@ def drowned(known: Mapping[str, Any]) -> bool:
     return "v" not in known or float(np.linalg.norm(known["bias"])) > float(np.linalg.norm(known["v"]))
 
 
-def nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:
-    """The same failure. Only where nothing was seen although there is something, laws are broken by rounding alone."""
+def find_nearly_cancelled(oracle: Oracle, failed: GlassheadError, rng: np.random.Generator) -> GlassheadError:
+    """The failure as it is; but where nothing was seen although there is something, rounding alone breaks laws."""
     change = read_largest_change(oracle, rng) if isinstance(failed, NotIdentifiable) else 0.0
     if change == 0:
         return failed

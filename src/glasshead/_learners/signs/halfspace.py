@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._errors import Evidence, NotIdentifiable, TargetMismatch
+from ..._errors import ONE_TOKEN_SIDE, Evidence, NotIdentifiable, TargetMismatch
 from ..._linalg import random_rotation
 from ..._meters import Halfspace, Unbounded, find_exponents, find_intervals, value_rounding
 from ..._oracles import HALF, Oracle, Translated
@@ -150,7 +150,5 @@ def silent(oracle: Oracle, queries: int, answer: bool) -> str:
 
 
 def not_a_plane(token: np.ndarray, expected: str, got: str) -> TargetMismatch:
-    evidence = Evidence(
-        "one token alone is answered by the side of a plane that it is on", token[None], f"expected {expected}", got
-    )
+    evidence = Evidence(ONE_TOKEN_SIDE, token[None], f"expected {expected}", got)
     return TargetMismatch("the box is not a single attention head", evidence)

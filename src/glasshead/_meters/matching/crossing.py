@@ -58,7 +58,7 @@ class Crossings(Ruler):
         self.flicker = max(self.flicker, float(np.max(offsets[~steady], initial=0.0)))
 
     def partner(self, u: np.ndarray) -> np.ndarray:
-        """Towards the other side, and a little off."""
+        """A direction towards the other side, and a little off."""
         off = self.rng.standard_normal(u.shape) / np.sqrt(u.shape[1])
         return (self.normal + 0.3 * off) * row_lengths(u)[:, None]
 
@@ -126,7 +126,7 @@ class Crossings(Ruler):
         return low, high, np.asarray(changed.any(axis=0))
 
     def longest(self, q: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Such that twice the length, which one copy may take, is still a token that may be sent."""
+        """How many times u a probe may be, such that twice its length, which one copy may take, may still be sent."""
         return (self.oracle.reach - row_lengths(q)) / (2 * row_lengths(u))
 
     def find_change(self, q, u, here, low, high, copies: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, TargetMismatch
+from ..._errors import EQUAL_OUTPUTS, NOT_FRONT_HEAD, OR_NOISY, Evidence, TargetMismatch
 from ..._linalg import Frame, rms
 from ..._oracles import Oracle
 from ..._plan import EACH
@@ -110,7 +110,7 @@ class Ruler:
     def refusal(self, q: np.ndarray, u: np.ndarray) -> TargetMismatch:
         query = self.curve.reference(q[None], u[None], np.ones(1))[0]
         evidence = Evidence(
-            "sequences with the same attention output are answered alike",
+            EQUAL_OUTPUTS,
             query,
             "expected a shorter sequence with the same last token that is answered alike, and moves alike",
             "none along any of many lines",
@@ -162,7 +162,7 @@ class MatchingMeter(Meter):
         return self.no_longer_than(rms(keys @ self.pull))
 
     def no_longer_than(self, score: float) -> MatchingMeter:
-        """For keys that have this score per unit length. Pilots have settled how long probes may be otherwise."""
+        """A meter whose probes suit keys with this score per unit length. Pilots have settled how long others are."""
         wanted = self.rho * self.ruler.reach * score / self.ruler.curve.typical
         return replace(self, rho=self.rho / wanted) if wanted > AMPLE_SCORE else self
 

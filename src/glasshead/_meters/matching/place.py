@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..._errors import NOT_FRONT_HEAD, OR_NOISY, Evidence, NotIdentifiable, TargetMismatch
+from ..._errors import (
+    EQUAL_OUTPUTS,
+    NOT_FRONT_HEAD,
+    OR_NOISY,
+    OUTPUT_REACHES,
+    Evidence,
+    NotIdentifiable,
+    TargetMismatch,
+)
 from ..._linalg import rms
 from ..._types import Float
 from .match import Matched
@@ -46,7 +54,7 @@ class Place:
 
 
 def somewhere(dim: int, length: float, spread: float, rho: float, rng: np.random.Generator) -> Place:
-    """Around a random origin; queries of about this length, spread over that share of it."""
+    """A place around a random origin; queries of about this length, spread over that share of it."""
     direction = rng.standard_normal(dim)
     away = length / np.hypot(1.0, spread)
     return Place(away * direction / np.linalg.norm(direction), spread * away, rho)
@@ -146,7 +154,7 @@ class PlacePilots:
         if self.apart < ROUNDS_APART:
             return
         evidence = Evidence(
-            "sequences with the same attention output are answered alike",
+            EQUAL_OUTPUTS,
             self.curve.reference(q, u, np.ones(len(q)))[0],
             "expected a shorter sequence with the same last token that is answered alike in all outputs",
             "agreement in one direction only, as from several heads with a network behind them",
@@ -164,7 +172,7 @@ class PlacePilots:
     def refusal(self) -> Exception:
         if not self.moved:
             evidence = Evidence(
-                "the attention output reaches the answer",
+                OUTPUT_REACHES,
                 self.asked,
                 "expected an answer that moves with the first tokens",
                 "the same answer for tokens of all lengths",
@@ -173,7 +181,7 @@ class PlacePilots:
                 f"the answer does not depend on the attention weights, so no learner could read W from it ({evidence})"
             )
         evidence = Evidence(
-            "sequences with the same attention output are answered alike",
+            EQUAL_OUTPUTS,
             self.asked,
             "expected pairs of sequences that are answered alike and move alike, at some length of tokens",
             "none at any length",

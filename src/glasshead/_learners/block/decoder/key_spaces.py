@@ -52,8 +52,8 @@ def few_dimensions(
 
 
 def space_of(found: list[Fitted], heads: list[int], apart: float) -> np.ndarray | None:
-    """Of all keys of these heads: singular values that are above a share `apart` of the largest, and above what errors
-    of keys make; None where there are not enough keys to tell."""
+    """A basis of all keys of these heads, by the singular values above a share `apart` of the largest and above what
+    errors of keys make; None where there are not enough keys to tell."""
     keys = np.concatenate([one.k[heads].reshape(-1, one.k.shape[-1]) for one in found])
     noise = max(float(np.median([one.misfit / one.worth[h] for one in found])) for h in heads)
     _, s, right = svd(keys)

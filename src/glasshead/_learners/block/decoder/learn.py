@@ -77,7 +77,7 @@ def learn_decoder(
 
 
 def learn_through(view: LongToken, positions: bool, outputs: int, rng: np.random.Generator) -> LearnedBlock:
-    """Through long last tokens, for answers of so many numbers, where positions matter or do not."""
+    """Learns a block through long last tokens, from answers of so many numbers, where positions matter or do not."""
     oracle, sphere = view.oracle, view.sphere
     if not view.error <= REFUSED_LIMIT:
         raise NotConverged(NO_LIMIT)

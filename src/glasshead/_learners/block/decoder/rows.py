@@ -49,7 +49,7 @@ class KeyAnswers:
 def read_key_answers(
     view: LongToken, q: np.ndarray, angle: float, rng: np.random.Generator, outputs: np.ndarray | None = None
 ) -> KeyAnswers:
-    """At such an angle, and in these outputs unless all that show are to be found."""
+    """Reads answers to keys at such an angle, in these outputs or, without any, in all that show."""
     count = int(SPARE_ROWS * (len(q) + view.unseen(q[None]).shape[1]))
     keys = view.sphere.around(q, count, angle, rng)
     y = view(keys[:, None], q)

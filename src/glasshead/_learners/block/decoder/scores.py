@@ -90,8 +90,8 @@ class Fits:
     turns: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
     def read_near(self, q: np.ndarray) -> tuple[np.ndarray, Fitted]:
-        """At q, or at another last token not too far away where a head sees nothing but q; at an angle at which
-        weights are neither 0 nor 1."""
+        """Reads scores at q, or at another last token not too far away where a head sees nothing but q, at an angle at
+        which weights are neither 0 nor 1."""
         for draw in range(REDRAWS):
             for angle in [angle for angle in ANGLES if angle <= self.angle]:
                 found = self.read_at_angle(q, angle)

@@ -51,8 +51,8 @@ class Differences:
 
 
 def differences_of(view: LongToken, fine: bool = False) -> Differences:
-    """Of the second order; of the sixth where answers have so few digits that steps have to be long, or where heads
-    have to show by `fine` differences, as those of trained weights."""
+    """Differences of the second order; of the sixth where answers have so few digits that steps have to be long, or
+    where heads have to show by `fine` differences, as those of trained weights."""
     few = view.error > FEW_DIGITS
     stencil = SIXTH_ORDER if few or fine else SECOND_ORDER
     best = view.error ** (1 / (2 * len(stencil) + 1)) * (FINE_STEP if fine and not few else 1.0)
@@ -120,7 +120,7 @@ def read_mute_pencil(
 
 
 def well_turned(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same pencil along two other directions of the same plane, of which the second shows all outputs best: a head
+    """The pencil of A and B along two other directions of its plane, the second of which shows all outputs best: a head
     whose keys hardly see it would have an eigenvalue that is large, and blurred."""
     angles = np.pi * np.arange(PENCIL_TURNS) / PENCIL_TURNS
     turned = [(np.cos(t) * A + np.sin(t) * B, np.cos(t) * B - np.sin(t) * A) for t in angles]
@@ -128,7 +128,7 @@ def well_turned(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pencil_values(A: np.ndarray, B: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Of `A N = mu B N`; where there are fewer rows than columns, for N in a random space of as many dimensions."""
+    """Every mu with `A N = mu B N`; with fewer rows than columns, for N in a random space of as many dimensions."""
     if len(A) < A.shape[1]:
         mixed = np.linalg.qr(rng.standard_normal((A.shape[1], len(A))))[0]
         A, B = A @ mixed, B @ mixed

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from ...._errors import Evidence
+from ...._errors import HALF_CIRCLE, NOT_HEADS, ONE_JUMP_PER_HEAD, Evidence
 from ...._linalg import random_rotation
 from ...._meters import SAFETY, SumOfHeads
 from ...._types import Float
@@ -133,12 +133,12 @@ class KeyCircle:
     def refuse(self, theta: float) -> NoReturn:
         key = self.saturated.length * self.points(np.array([theta]))[0]
         evidence = Evidence(
-            "very long keys are answered linearly, but for one jump per head",
+            ONE_JUMP_PER_HEAD,
             np.stack([key + self.saturated.q, self.saturated.q]),
             "expected three neighbouring keys on one line",
             "three that are not, however close",
         )
-        self.saturated.box.refuse("the box is not a sum of attention heads", evidence)
+        self.saturated.box.refuse(NOT_HEADS, evidence)
 
 
 JUMP_SEPARATION = 1e-3  # over the number of heads squared: jumps closer than that are met once in six thousand circles
@@ -226,9 +226,9 @@ def read_halves(circle: KeyCircle, brackets: list[Bracket], rng: np.random.Gener
 def refuse_jump_count(circle: KeyCircle, count: int) -> NoReturn:
     key = circle.saturated.length * circle.points(np.array([1.0]))[0]
     evidence = Evidence(
-        "on a half circle of very long keys every head jumps once",
+        HALF_CIRCLE,
         np.stack([key + circle.saturated.q, circle.saturated.q]),
         f"expected at most {JUMPS_PER_DIM * circle.saturated.box.dim} jumps",
         f"{count} and no end",
     )
-    circle.saturated.box.refuse("the box is not a sum of attention heads", evidence)
+    circle.saturated.box.refuse(NOT_HEADS, evidence)

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from ...._errors import Evidence
+from ...._errors import LINEAR_BETWEEN_JUMPS, Evidence
 from ...._linalg import random_rotation
 from ...._types import Float
 from .circle import Bracket, KeyCircle, Piece, Saturated
@@ -179,7 +179,7 @@ def random_units(count: int, dim: int, rng: np.random.Generator) -> np.ndarray:
 def refuse_nonlinear(circle: KeyCircle, arc: Arc) -> NoReturn:
     key = circle.saturated.length * circle.points(np.array([arc.angle]))[0]
     evidence = Evidence(
-        "very long keys between two heads' jumps are answered linearly",
+        LINEAR_BETWEEN_JUMPS,
         np.stack([key + circle.saturated.q, circle.saturated.q]),
         f"expected so around this one, {arc.half:.1e} away from any jump",
         "neighbours that are not on one line, however close",

@@ -136,7 +136,7 @@ class ColumnReader:
         return self.prediction.ranks
 
     def read_all(self) -> Float[np.ndarray, "H d d"]:
-        """Every W."""
+        """Reads `W_h` of every head h, column by column in a random basis."""
         directions = random_rotation(self.even.box.dim, self.rng)
         for direction in directions:
             self.found.append(self.read_column(direction))
@@ -146,7 +146,7 @@ class ColumnReader:
         return np.array([B @ (B.T @ one) for B, one in zip(self.prediction.bases, W, strict=True)])
 
     def read_column(self, direction: Float[np.ndarray, " d"]) -> Float[np.ndarray, "H d"]:
-        """Every W times a unit vector."""
+        """Reads `W_h` times a unit vector, for every head h."""
         for _ in range(COLUMN_TRIES):
             size = self.size
             prediction = replace(self.prediction, even=self.even.at(self.even.q + size * direction))

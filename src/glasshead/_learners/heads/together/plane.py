@@ -131,7 +131,7 @@ def explained_squares(columns: list[np.ndarray], left: np.ndarray) -> np.ndarray
 
 
 def without_spare(plane: Plane, found: Pairs, enough: float) -> Pairs:
-    """Without the heads that the others can do without: a guess may have been split in two on the way."""
+    """The heads that the others cannot do without: a guess may have been split in two on the way."""
     gain = np.linalg.norm(found.V, axis=1)
     for h in np.argsort(gain):
         rest = np.delete(np.arange(len(found)), h)

@@ -56,7 +56,7 @@ def solved_columns(scores: np.ndarray, through: np.ndarray, K: np.ndarray) -> np
 
 
 def best_tokens(meter: VectorMeter, spans: list[np.ndarray], turns: np.ndarray, largest: int, rng) -> np.ndarray:
-    """Of a few draws the one in which the worst head's coordinates are told apart best."""
+    """The tokens, of a few draws, with which the worst head's coordinates are told apart best."""
     count = len(turns)
     enough = max(TOKEN_SHARE * meter.rank, scores_per_pair(meter, largest) / count)
     each = min(meter.at_once, max(1, int(np.ceil(enough))))

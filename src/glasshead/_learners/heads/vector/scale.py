@@ -41,7 +41,7 @@ class Scale:
 
 
 def find_token_lengths(oracle: Oracle, readout: Readout, rng: np.random.Generator) -> Scale:
-    """At most `2 len(RUNGS) + 3 DIRECTIONS` queries."""
+    """Finds how long keys and last tokens should be, by at most `2 len(RUNGS) + 3 DIRECTIONS` queries."""
     reach = REACH_SHARE * oracle.reach
 
     def directions(count: int) -> np.ndarray:
@@ -124,7 +124,7 @@ LARGEST_TUNING = 16.0  # tokens grow or shrink by that factor at most
 
 
 def find_tuned_lengths(meter: VectorMeter, scale: Scale, block: np.ndarray, rng: np.random.Generator) -> Scale:
-    """Three queries a round."""
+    """Keys and last tokens of lengths that give scores of about 1, by three queries in each of a few rounds."""
     reach = REACH_SHARE * meter.oracle.reach
     for _ in range(TUNING_ROUNDS):
         last = scale.last * unit(rng.standard_normal((3, meter.oracle.dim)))

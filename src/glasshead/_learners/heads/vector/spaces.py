@@ -144,7 +144,7 @@ def key_and_query(q: np.ndarray, keys: np.ndarray) -> np.ndarray:
 def find_first_valid(
     oracle: Oracle, readout: Readout, derivative, ways: list[Clusters], q, length, rng
 ) -> list[NullSpace]:
-    """Of the ways to see the clusters the first that is true of keys long enough to lose nothing to differences."""
+    """The first way to see the clusters that is true of keys long enough to lose nothing to differences."""
     Y, Z = np.empty((0, readout.rank)), np.empty((0, readout.rank))
     for way in ways:
         if len(way) == 1:  # everything belongs to one head, and what one row moves is parallel to its key's value
