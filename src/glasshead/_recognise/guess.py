@@ -15,7 +15,7 @@ from .._oracles import SINGLE, Opening, Oracle, law_token, read_format
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
 # in the laws that its learner checks.
 BENT = 1e-3
-HALF_BACK = -0.5  # from the first token to where it is asked whether answers are affine: at -1 odd functions are
+ODD_STEP = 0.5  # of the first token, backwards, where 0 is answered with 0: a whole step says nothing of odd functions
 STRAIGHT = 256.0  # roundings of the largest answer
 # Whether answers are linear nearby is looked at `NEARBY_PLACES` at a time, at so many points in a row each, over twice
 # `NEARBY` times the cube root of the error level: second differences of a curve stand above that level then, and few
@@ -60,9 +60,10 @@ def find_families(oracle: Oracle, opening: Opening, seed: int, any_number: bool)
     """
     oracle.stage = "telling what it is"
     zero, there = opening.zero, opening.first
-    back = np.asarray(oracle(HALF_BACK * opening.token[None, None])[0])
+    step = 1.0 if np.any(zero) else ODD_STEP
+    back = np.asarray(oracle(-step * opening.token[None, None])[0])
     size = float(np.abs([zero, there, back]).max())
-    bent = float(np.abs(there + 2 * back - 3 * zero).max()) / 1.5  # for which errors count as those of four answers
+    bent = float(np.abs(step * there + back - (1 + step) * zero).max()) * 2 / (1 + step)
     if bent <= BENT * size + 4 * (oracle.tolerance + oracle.rtol * size):
         read_format(oracle, opening)
         shown = opening.outputs > 1 and oracle.exact and not oracle.narrow and bool(np.any(there != zero))
