@@ -35,7 +35,9 @@ from .ordinary import (
 # Times an error of W or v that was measured on a dozen answers: a bound that may be too small. Of 90 heads with coarse
 # scores none was off by more than 2.2 times what was seen, and of 9,000 boxes of the red team one by 4.4 times.
 WIDENED = 6.0
-WIDENED_BEHIND = 4.0  # times the same behind a network, where a score moves answers by less than it does there
+# Times the same where a bound is a statement of chance anyway, as that on what a low rank leaves out, which errors come
+# close to; and behind a network, where a score moves answers by less than it does elsewhere.
+WIDENED_LESS = 4.0
 SHRUNK = 2.0  # times the same: W is hardly further off, whatever larger bounds allow
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
 PROMISE_DOUBTED, PROMISE_BROKEN = 0.5, 4.0  # the same square, from which a promise is doubted, and not believed
@@ -67,7 +69,8 @@ def with_true_bounds(learned: Learned, groups: list[Answered]) -> Learned:
         return learned
     of_W, of_v = float(np.sqrt(suited.worse)), float(np.sqrt(alone.worse))
     of_W = max(of_W, off_by_scores(learned, suited))
-    return learned.with_bounds_measured(max(1.0, WIDENED * of_W), max(1.0, WIDENED * of_v))
+    times = WIDENED if learned.confidence == 1 else WIDENED_LESS
+    return learned.with_bounds_measured(max(1.0, times * of_W), max(1.0, times * of_v))
 
 
 def off_by_scores(learned: Learned, group: Answered) -> float:
@@ -160,12 +163,12 @@ def with_bounds_behind(learned: Learned, groups: list[Answered]) -> Learned:
     smaller ones, unless the box computes less accurately than its answers look."""
     suited = [group for group in groups if group.kind.name == SUITED]
     off = [float(np.median(group.off / group.expected)) for group in suited]
-    return learned.with_bounds_times(WIDENED_BEHIND * SLOPE * off[0]) if off else learned
+    return learned.with_bounds_times(WIDENED_LESS * SLOPE * off[0]) if off else learned
 
 
 def with_bounds_of_residual(learned: Learned, residual: float) -> Learned:
     """A bound that says no more of W than answers show, of the largest: where exponentials come from a table, what a
     score is off by depends on where it was read, and may be larger there than elsewhere."""
     model: Any = learned.model
-    least = WIDENED_BEHIND * residual * float(np.linalg.norm(model.W)) if learned.bound else 0.0
+    least = WIDENED_LESS * residual * float(np.linalg.norm(model.W)) if learned.bound else 0.0
     return learned.with_bounds_times(least / learned.bound) if learned.bound and least > learned.bound else learned
