@@ -78,6 +78,9 @@ Refused:
 What leaves a head by less than the judge allows, and agrees to the last digit for suited tokens, passes: then
 `residual` says by how much it is off.
 
+Forty sequences notice what concerns a fifth of all inputs. Of boxes that go another way for one input in ten, tokens of
+some sizes say, a few pass: `found.checked.unseen` says which share may, 7% of ordinary sequences for one head.
+
 ## Layers in 16 bits
 
 `nn.MultiheadAttention` as torch makes it, cast to float16 or bfloat16, weights, scores and all:
