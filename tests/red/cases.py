@@ -473,7 +473,7 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
         648099785,
         "ZeroDivisionError: no arc between two jumps at one angle",
     ),
-    ("extreme@float16-scores/none", 640911467, "a measured bound of W, a tenth too small"),
+    ("extreme@float16-scores/none", 640911467, "open: a bound of W too small beside a key bias of 27"),
     ("batch-normalised@bfloat16/none", 272951860, "LinAlgError: a block around a token that is answered with 0"),
     ("one-faint-head@bfloat16/none", 9004, "all in bfloat16, and a second head of 2% that eight probes miss"),
     ("one-faint-head@bfloat16/none", 839177013, "the same"),
@@ -498,6 +498,11 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
         728662774,
         "LinAlgError: position vectors looked for in answers that hardly move",
     ),
+    ("shell@11-digits/rtol", 209016635, "open: tokens of some sizes go another way, one in ten, and nobody asked"),
+    ("shell@bfloat16-scores/none", 1405418683, "open: the same, which wide bounds excuse"),
+    ("shell@float64/loose-rtol", 1203778443, "open: the same, which a loose promise excuses"),
+    ("shell@float64/loose-rtol", 1709165078, "open: the same"),
+    ("now-and-then@float64/signs", 1327823906, "open: one wrong yes among the last bits of a score"),
     ("torch-encoder-4@float32/norm", 198871610, "IndexError: no room for tokens that are long beside others"),
 )
 

@@ -31,6 +31,7 @@ COVERED = (
     "drift",
     "noise nobody promised",
     "large output bias",
+    "goes by the length",
 )
 MENDED = (  # of those that the judge once handed back: a second each
     "one-faint-head@float64/signs:988824892",
@@ -49,6 +50,7 @@ MENDED = (  # of those that the judge once handed back: a second each
     "relative-noise@bfloat16-answers/none:1798543295",
     "rounded-unsaid@bfloat16-answers/none:1892134046",
     "torch-encoder-2@float64/norm:1059655829",
+    "rounded-unsaid@float64/rounded:648099785",
 )
 STANDS = ("right", "refused", "accepted")
 
