@@ -502,6 +502,7 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
     ("shell@bfloat16-scores/none", 1405418683, "open: the same, which wide bounds excuse"),
     ("shell@float64/loose-rtol", 1203778443, "open: the same, which a loose promise excuses"),
     ("shell@float64/loose-rtol", 1709165078, "open: the same"),
+    ("another-after-a-while@float64/norm", 1378389897, "open: another head before a network for the last answers"),
     ("now-and-then@float64/signs", 1327823906, "open: one wrong yes among the last bits of a score"),
     ("torch-encoder-4@float32/norm", 198871610, "IndexError: no room for tokens that are long beside others"),
 )
