@@ -33,11 +33,12 @@ head stays unknown a score takes ten queries anyway, and there are 22 more of us
    `AccuracyUnreachable`.
 4. The error of the box's arithmetic is measured. Where answers to suited tokens are typically further off than bounds
    allow, scores computed in bfloat16 behind float32 answers say, the bounds are widened to six times what was seen,
-   and their confidence is no longer 1. Suited tokens are asked as W was read, with long keys and a short last token, so
-   that neither a large bias nor a tolerance hides that error. Where bounds follow from a promise, the same answers are
-   held against it: a promise that a dozen of them contradict is doubted, and three dozen more decide. Answers that are
-   further off than promised, though bounds excuse it, are asked for again: two answers to a question that are apart by
-   more than each may be off break the promise whatever the box is.
+   four times where they were statements of chance before, and their confidence is no longer 1. Suited tokens are asked
+   as W was read, with long keys and a short last token, so that neither a large bias nor a tolerance hides that error.
+   Where bounds follow from a promise, the same answers are held against it: a promise that a dozen of them contradict
+   is doubted, and three dozen more decide. Answers that are further off than promised, though bounds excuse it, are
+   asked for again: two answers to a question that are apart by more than each may be off break the promise whatever the
+   box is.
 5. Bounds allow for the worst, and excuse no more than was seen: where suited tokens show W to be known far better,
    answers to users' tokens and to larger ones must agree with that, but for a few that are close to a tie.
 6. One head obeys a law that errors of W play no part in: eight copies of a key have eight times its odds. A second head

@@ -1,5 +1,8 @@
+import warnings
+
 import numpy as np
 import pytest
+import torch
 
 import glasshead as gh
 from glasshead._oracles import box as box_module
@@ -143,3 +146,11 @@ def test_a_wrapper_has_what_the_inner_oracle_has():
     assert (outer.queries, outer.stage, inner.stage) == (5, "reading v", "")
     assert outer.box is inner
     assert Translated(outer, np.ones(3)).max_norm == 8 - np.sqrt(3)
+
+
+def test_a_box_may_answer_torch_tensors():
+    plain = head(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = gh.recover(gh.ValueOracle(lambda X: torch.as_tensor(plain(X)), dim=4))
+    assert gh.distance(found.model, plain) < 1e-13

@@ -409,3 +409,20 @@ def test_a_scale_at_which_nothing_shows_grows_stride_by_stride():
     assert asked == [10.0, 40.0, 160.0]
     assert scale == 80.0
     np.testing.assert_allclose(scores, 2 / 160)
+
+
+def test_a_logit_that_the_last_round_settles_is_no_reason_to_refuse():
+    asked = []
+
+    def read(q, keys):
+        asked.append(len(q))
+        size = 1.0 if len(asked) == 1 + reading.MAX_REASKS else 20.0
+        return tuple(np.full(keys.shape[:2], size + off) for off in (0.0, -0.1, 0.1))
+
+    def refuse(q, key):
+        raise AssertionError("it is known by now")
+
+    (s, _, _), shrunk = read_logits(read, refuse, np.ones((1, 2)), np.ones((1, 1, 2)), 10.0, False)
+    assert len(asked) == 1 + reading.MAX_REASKS
+    assert np.isfinite(s).all()
+    assert 0 < shrunk[0, 0] < 1
