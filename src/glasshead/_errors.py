@@ -61,6 +61,7 @@ ANY_RANK = (
     COPIED_KEY,
     BALANCED_KEYS,
 )  # laws of one head that are about one query token, whatever the rank of W
+FRESH_ANSWERS = FRESH_HEAD, FRESH_HEADS, ALL_LENGTHS, EVERYWHERE, ALSO_ELSEWHERE  # laws that are about any sequences
 
 NOT_HEADS = "the box is not a sum of attention heads"
 NOT_BLOCK = "the box is not several heads in front of something that sees nothing but their sum and the last token"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks import held_out
-from glasshead._checks.held_out import Compared
+from glasshead._checks import held_out, one_head
+from glasshead._checks.compared import Compared
 from glasshead._learned import LearnedHead, LearnedVector, suited_length
 from tests.meters.promises import Promising
 
@@ -130,27 +130,27 @@ def learned(scale=1.0, bound=0.0, W=None, **given):
 
 def test_tokens_have_the_length_that_suits_the_scores():
     oracle = Promising(4, roundoff=2.0**-53)
-    (size,) = held_out.token_sizes(oracle, learned(), np.random.default_rng(0))
+    (size,) = one_head.token_sizes(oracle, learned(), np.random.default_rng(0))
     assert size == pytest.approx(suited_length(4, 2.0, 0.0))
-    assert held_out.token_sizes(Promising(4, max_norm=1e-3), learned(), np.random.default_rng(0))[0] <= 1e-3
+    assert one_head.token_sizes(Promising(4, max_norm=1e-3), learned(), np.random.default_rng(0))[0] <= 1e-3
 
 
 def test_a_mean_is_checked_with_the_longest_tokens_too():
     oracle = Promising(4, max_norm=100.0)
-    sizes = held_out.token_sizes(oracle, learned(0.0), np.random.default_rng(0))
+    sizes = one_head.token_sizes(oracle, learned(0.0), np.random.default_rng(0))
     assert sizes[1] == oracle.reach
 
 
 def test_where_bounds_say_nothing_shorter_tokens_are_asked_as_well():
     """Scores of tokens of the usual length are off by more than one; shorter ones say more."""
-    sizes = held_out.token_sizes(Promising(4), learned(bound=0.5), np.random.default_rng(0))
+    sizes = one_head.token_sizes(Promising(4), learned(bound=0.5), np.random.default_rng(0))
     assert len(sizes) == 2
     assert sizes[1] < sizes[0] / 3
     steps = np.log(sizes[0] / sizes[1]) / np.log(4)
     assert steps == pytest.approx(round(steps))
     best = learned(bound=0.5)
     vague = [
-        held_out.vagueness(
+        one_head.vagueness(
             Promising(4), best, size * held_out.unit_scale(np.random.default_rng(0).standard_normal((4, 4, 4)))
         )
         for size in sizes
@@ -160,15 +160,15 @@ def test_where_bounds_say_nothing_shorter_tokens_are_asked_as_well():
 
 def test_the_longest_of_those_lengths_that_are_nearly_as_good():
     """With a bound on v as well, what tokens say gets no better below some length: the longest is taken."""
-    sizes = held_out.token_sizes(Promising(4), learned(bound=0.5, bound_v=1e-3), np.random.default_rng(0))
-    finer = held_out.token_sizes(Promising(4), learned(bound=0.5, bound_v=1e-9), np.random.default_rng(0))
+    sizes = one_head.token_sizes(Promising(4), learned(bound=0.5, bound_v=1e-3), np.random.default_rng(0))
+    finer = one_head.token_sizes(Promising(4), learned(bound=0.5, bound_v=1e-9), np.random.default_rng(0))
     assert sizes[0] == finer[0]
     assert finer[1] < sizes[1] < sizes[0]
 
 
 def test_a_length_that_is_as_vague_as_any_is_asked_once():
     """An error of v is as large a share of short tokens as of long ones."""
-    assert len(held_out.token_sizes(Promising(4), learned(bound_v=10.0), np.random.default_rng(0))) == 1
+    assert len(one_head.token_sizes(Promising(4), learned(bound_v=10.0), np.random.default_rng(0))) == 1
 
 
 def test_vagueness_is_what_is_allowed_over_the_largest_answer_of_a_token():
@@ -179,7 +179,7 @@ def test_vagueness_is_what_is_allowed_over_the_largest_answer_of_a_token():
     found = Allowing(**vars(learned()))
     X = np.ones((2, 3, 4))
     X[0, 0] = -2.0
-    assert held_out.vagueness(Promising(4), found, X) == pytest.approx(0.5 / 8)
+    assert one_head.vagueness(Promising(4), found, X) == pytest.approx(0.5 / 8)
 
 
 # Heads in vector answers.

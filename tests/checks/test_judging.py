@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._checks import bounds, held_out, judge, ordinary
+from glasshead._checks import bounds, compared, held_out, judge, ordinary
 from glasshead._checks import signs as sides
-from glasshead._checks.ordinary import Answered, Sequences
+from glasshead._checks.answered import Answered, apart, by_length, read_groups
+from glasshead._checks.ordinary import Sequences
 from glasshead._errors import ASKED_AGAIN
 from glasshead._learned import HeldOut, LearnedFront, LearnedHead
 from glasshead._learned.learned import Attending
@@ -113,7 +114,7 @@ def test_the_largest_entry_of_last_tokens_takes_turns():
 @pytest.mark.parametrize("count", [20, 400])
 def test_predictions_and_answers_are_kept_from_the_first_to_the_last(count):
     y = np.arange(float(count))[:, None]
-    want, got = held_out.compared_pairs([held_out.Compared([np.zeros((1, 1))] * count, y, y + 0.5)])
+    want, got = compared.compared_pairs([compared.Compared([np.zeros((1, 1))] * count, y, y + 0.5)])
     assert (want[0], want[-1]) == (0.5, count - 0.5)
     assert len(want) == len(got) == min(count, 128)
 
@@ -141,7 +142,7 @@ def test_sequences_that_a_model_says_nothing_about_are_not_asked():
 
 def test_answers_come_back_in_the_order_of_the_sequences():
     X = [np.full((n, 1), i) for i, n in enumerate([3, 1, 3, 2])]
-    said = ordinary.by_length(lambda B: B[:, 0, 0] + 10 * B.shape[1], X)
+    said = by_length(lambda B: B[:, 0, 0] + 10 * B.shape[1], X)
     np.testing.assert_allclose(said[:, 0], [30, 11, 32, 23])
 
 
@@ -155,7 +156,7 @@ def test_what_groups_know():
     truth = learned(np.eye(4), v=(1.0, 0, 0, 0), bound=0.0, bound_v=0.0, bound_key_bias=0.0, bound_bias=0.0)
     oracle = Promising(4, lambda X: truth.model(X) + 0.5, tolerance=0.1, rtol=0.2, roundoff=2.0**-20)
     kinds = ordinary.ordinary_sequences(oracle, truth, np.random.default_rng(0))
-    groups = ordinary.read_groups(oracle, truth, HELD, kinds, np.random.default_rng(0))
+    groups = read_groups(oracle, truth, HELD, kinds, np.random.default_rng(0))
     for group in groups:
         got = np.abs(group.got[:, 0])
         terms = np.array([truth.largest_term(x) for x in group.X])
@@ -177,10 +178,8 @@ def test_doubts_are_what_neighbours_say():
     found = learned(np.eye(4), v=np.ones(4), bound=0.01)
     oracle = Promising(4, found.model)
     kinds = ordinary.ordinary_sequences(oracle, found, np.random.default_rng(0))[:1]
-    (group,) = ordinary.read_groups(oracle, found, HELD, kinds, np.random.default_rng(1))
-    around = [
-        ordinary.apart(model, group.X, group.want) for model in found.neighbours(0.0, 6, np.random.default_rng(1))
-    ]
+    (group,) = read_groups(oracle, found, HELD, kinds, np.random.default_rng(1))
+    around = [apart(model, group.X, group.want) for model in found.neighbours(0.0, 6, np.random.default_rng(1))]
     np.testing.assert_allclose(group.typical, np.sqrt(np.mean(np.square(around), axis=0)))
     np.testing.assert_allclose(group.furthest, np.max(around, axis=0))
     np.testing.assert_allclose(group.doubt, found.doubt(group.X, group.want))

@@ -194,7 +194,7 @@ class Misfit(Promising):
 
 
 @pytest.mark.parametrize(("times", "more", "ok"), [
-    (0.85, False, True),
+    (0.8, False, True),
     (0.95, True, True),  # 48 more probes
     (1.35, True, True),
     (1.45, True, False),

@@ -10,6 +10,8 @@ it is, however much noise was averaged away to find it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -144,6 +146,12 @@ def heads_unexplained(box: Box, found: gh.Recovery, seed: int) -> str:
     return f"{found.heads} heads ({found.family}) for a box of {box.heads}"
 
 
+def predictions(box: Box, model, X: np.ndarray) -> np.ndarray:
+    """The model's, which may ask the box behind it."""
+    with standing(box, len(X)):
+        return answers(model, X)
+
+
 def answers(model, X: np.ndarray) -> np.ndarray:
     """One row per sequence, NaN where a head with a black box behind it cannot ask."""
     try:
@@ -160,18 +168,26 @@ def stacked(parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([part if part.shape[1] == width else np.full((len(part), width), np.nan) for part in parts])
 
 
-def box_answers(box: Box, X: np.ndarray) -> np.ndarray:
-    """The box's, NaN where it has none; of one that changes with every question those to its last ones."""
+@contextmanager
+def standing(box: Box, questions: int) -> Iterator[None]:
+    """A box that changes with every question, as it stood at its last ones, however many are asked meanwhile."""
     now = None if box.clock is None else list(box.clock)
     if box.clock is not None:
-        box.clock[0] -= len(X)
+        box.clock[0] -= questions
     try:
-        y = np.array(box.answer(X.copy()), float)  # a copy: a box may use its array again
-    except Exception:
-        return np.full((len(X), 1), np.nan)
+        yield
     finally:
         if box.clock is not None:
             box.clock[:] = now
+
+
+def box_answers(box: Box, X: np.ndarray) -> np.ndarray:
+    """The box's, NaN where it has none."""
+    try:
+        with standing(box, len(X)):
+            y = np.array(box.answer(X.copy()), float)  # a copy: a box may use its array again
+    except Exception:
+        return np.full((len(X), 1), np.nan)
     return y.reshape(len(X), -1) if y.size and len(y) == len(X) else np.full((len(X), 1), np.nan)
 
 
@@ -180,7 +196,7 @@ def misses(box: Box, found: gh.Recovery, seed: int, numbers: dict) -> str:
         return ""
     batches = ordinary(box.dim, np.random.default_rng([seed, 64]), size=box.size, longest=box.promise.get("max_norm"))
     y = stacked([box_answers(box, X) for X in batches])
-    m = stacked([answers(found.model, X) for X in batches])
+    m = stacked([predictions(box, found.model, X) for X in batches])
     if m.shape != y.shape:
         return f"answers of shape {m.shape[1:]} for a box of {y.shape[1:]}"
     if box.yes_no:

@@ -90,11 +90,45 @@ def some_lengths(draw: Draw) -> Box:
 @kind(BY_SIZE)
 def shell(draw: Draw) -> Box:
     """Scores of another head where tokens are of a size, as 10 to 20 in 100 ordinary sequences have it."""
+    return by_size(draw, lambda x: np.mean(x**2, axis=(1, 2)))
+
+
+@kind(BY_SIZE)
+def shell_of_last(draw: Draw) -> Box:
+    """The same where the last token is of a size."""
+    return by_size(draw, lambda x: np.mean(x[:, -1] ** 2, axis=1))
+
+
+@kind(BY_SIZE)
+def shell_of_longest(draw: Draw) -> Box:
+    """The same where the longest token is of a size."""
+    return by_size(draw, lambda x: np.mean(x**2, axis=2).max(axis=1))
+
+
+@kind(BY_SIZE)
+def long_last(draw: Draw) -> Box:
+    """The same where the last token is longer than those before it, or shorter."""
+    made, share, side = some_head(draw, 3, 12), draw.pick(0.1, 0.15, 0.2), draw.pick(-1, 1)
+    other = gaussian(draw, len(made.W))
+    sample = draw.rng.standard_normal((2000, 30, len(made.W)))
+
+    def ratio(x):
+        return side * np.log(np.mean(x[:, -1] ** 2, axis=1) / np.mean(x[:, :-1] ** 2, axis=(1, 2)))
+
+    least = np.quantile(ratio(sample), 1 - share)
+
+    def scores(s, x):
+        return np.where((ratio(x) > least)[:, None], other.scores(x), s) if x.shape[1] > 1 else s
+
+    return changed(draw, made, scores)
+
+
+def by_size(draw: Draw, square: Callable[[np.ndarray], np.ndarray]) -> Box:
     made, share = some_head(draw, 3, 12), draw.pick(0.1, 0.15, 0.2)
     other, low = gaussian(draw, len(made.W)), 2 ** draw.rng.uniform(-1, 1 - 2 * share)
 
     def scores(s, x):
-        size = np.sqrt(np.mean(x**2, axis=(1, 2)))
+        size = np.sqrt(square(x))
         inside = (size > low) & (size < low * 2 ** (2 * share))
         return np.where(inside[:, None], other.scores(x), s)
 

@@ -19,8 +19,8 @@ from .._learned import LearnedHead
 from .._linalg import rms
 from .._models import Attention
 from .._oracles import Oracle, Voting
-from .held_out import Compared
-from .ordinary import NEIGHBOUR_TIMES, NEIGHBOURS, by_length
+from .answered import NEIGHBOUR_TIMES, NEIGHBOURS, by_length
+from .compared import Compared
 
 # Two that suit, as heads may agree at one, and one that hardly has scores: there the least error of a score shows, and
 # a key bias may have been read.

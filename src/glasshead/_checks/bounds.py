@@ -15,22 +15,11 @@ from .._errors import ASKED_AGAIN, EVERYWHERE, Evidence
 from .._learned import HeldOut, Learned, LearnedFront
 from .._linalg import rms
 from .._oracles import SINGLE, Oracle
+from .answered import NEIGHBOURS, Answered, apart, by_length, read_groups, with_doubts
+from .compared import Compared
 from .front_odds import check_odds_behind
-from .held_out import Compared
 from .odds import MORE_PROBES, NARROW_PROBES, ODDS_PROBES, check_odds
-from .ordinary import (
-    LARGER,
-    NEIGHBOURS,
-    SINGLES,
-    SUITED,
-    USERS,
-    Answered,
-    apart,
-    by_length,
-    ordinary_sequences,
-    read_groups,
-    with_doubts,
-)
+from .ordinary import LARGER, SINGLES, SUITED, USERS, ordinary_sequences
 
 # Times an error of W or v that was measured on a dozen answers: a bound that may be too small. Of 90 heads with coarse
 # scores none was off by more than 2.2 times what was seen, and of 9,000 boxes of the red team one by 4.4 times.
@@ -71,6 +60,16 @@ def with_true_bounds(learned: Learned, groups: list[Answered]) -> Learned:
     of_W = max(of_W, off_by_scores(learned, suited))
     times = WIDENED if learned.confidence == 1 else WIDENED_LESS
     return learned.with_bounds_measured(max(1.0, times * of_W), max(1.0, times * of_v))
+
+
+def with_bounds_of_users(learned: Learned, groups: list[Answered]) -> Learned:
+    """Bounds of scores as wide as users' sequences show them to be, once these are known to be explained: beside a
+    large key bias W may be off by what hardly shows at the tokens that suit the head."""
+    worse = of_kind(groups, USERS).worse
+    if worse <= HALF_AS_FAR:
+        return learned
+    times = WIDENED if learned.confidence == 1 else WIDENED_LESS
+    return learned.with_bounds_measured(max(1.0, times * float(np.sqrt(worse))), 1.0)
 
 
 def off_by_scores(learned: Learned, group: Answered) -> float:

@@ -14,7 +14,8 @@ from .._learned import HeldOut, LearnedFront
 from .._meters import Crossings, Place, floor
 from .._models import FrontHead
 from .._oracles import Normalised, Oracle
-from .held_out import CHECKING, Compared
+from .compared import Compared
+from .held_out import CHECKING
 
 FRONT_LENGTHS = range(2, 9)
 SAME_LAST = 2  # with the same last token, so that they differ by what the head attends to

@@ -13,9 +13,10 @@ from .._errors import COPIED_KEY, Evidence
 from .._learned import LearnedFront, head_length, typical_score_error
 from .._models import FrontHead
 from .._oracles import Oracle
-from .held_out import Compared
+from .answered import NEIGHBOUR_TIMES, by_length
+from .compared import Compared
 from .odds import read_thrice, relative_error
-from .ordinary import NEIGHBOUR_TIMES, by_length, gaussian_sequences
+from .ordinary import gaussian_sequences
 from .telling import ODDS_COPIES, answer_error
 
 LEAST_COPIES = 2  # the shorter sequence of one copy may be itself

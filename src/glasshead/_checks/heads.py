@@ -17,7 +17,8 @@ from .._errors import ALL_LENGTHS, FRESH_HEADS, AccuracyUnreachable, BudgetExcee
 from .._learned import HeldOut, LearnedCombined, LearnedMultiHead, head_length
 from .._models import Attention, MultiHead
 from .._oracles import OneOutput, Oracle
-from .held_out import Compared, Fresh, judged_fresh, read_fresh, unit_scale
+from .compared import Compared
+from .held_out import Fresh, judged_fresh, read_fresh, unit_scale
 
 REFUSED_SHARE = 1e-6  # of what the choice of tokens makes of an answer: past this the box is something else
 PROMISED = 400.0  # times the promised error of an answer: what a true one let 90 layers be off by was 187 at most

@@ -14,6 +14,7 @@ further off than bounds allow, the bounds are widened by as much, and are statis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -23,29 +24,19 @@ from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable, NotConver
 from .._learned import HeldOut, Learned
 from .._models import Block, FrontHead
 from .._oracles import Oracle
+from .answered import OF_RANGE, VOID, Answered, apart, by_length, read_groups, with_doubts
 from .bounds import (
     check_law_of_odds,
     check_promise,
     strayed,
     with_bounds_behind,
     with_bounds_of_residual,
+    with_bounds_of_users,
     with_true_bounds,
 )
-from .held_out import CHECKING, Compared, with_sequences
-from .ordinary import (
-    JUDGED_LENGTHS,
-    OF_RANGE,
-    SINGLES,
-    SUITED,
-    VOID,
-    Answered,
-    apart,
-    by_length,
-    gaussian_sequences,
-    ordinary_sequences,
-    read_groups,
-    with_doubts,
-)
+from .compared import Compared
+from .held_out import CHECKING, with_sequences
+from .ordinary import JUDGED_LENGTHS, SINGLES, SUITED, gaussian_sequences, ordinary_sequences, with_doubted
 from .signs import check_sides_everywhere
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
@@ -61,15 +52,20 @@ NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer t
 
 
 def check_everywhere(
-    oracle: Oracle, learned: Learned, held: HeldOut, rng: np.random.Generator
+    oracle: Oracle,
+    learned: Learned,
+    held: HeldOut,
+    rng: np.random.Generator,
+    doubted: Sequence[np.ndarray] = (),
 ) -> tuple[Learned, HeldOut]:
     """What is found, with bounds that hold, and what fresh queries say of it, after `JUDGE_QUERIES` more, and
     `ODDS_QUERIES` for one head, four times as many where it is in doubt, all repeated where answers are averages, and
     once more without; for a head whose predictions ask the box three times as many of users' size, and all of them
-    twice, but for single tokens, which it says nothing about."""
+    twice, but for single tokens, which it says nothing about. Sequences that are `doubted`, by another family or by the
+    check before, are asked, too."""
     oracle.stage = CHECKING
     refuse_unbounded(oracle, learned, held)
-    kinds = ordinary_sequences(oracle, learned, rng)
+    kinds = with_doubted(ordinary_sequences(oracle, learned, rng), oracle, learned, (*held.left, *doubted))
     if oracle.answers == "sign":
         return learned, check_sides_everywhere(oracle, learned, held, kinds, rng)
     groups = read_groups(oracle, learned, held, kinds, rng)
@@ -101,7 +97,9 @@ def check_everywhere(
         return learned, replace(check, evidence=evidence, checked=None)
     if not learned.measurable:
         learned = with_bounds_of_residual(learned, residual)
-        refuse_unbounded(oracle, learned, held)
+    elif oracle.exact:
+        learned = with_bounds_of_users(learned, groups)
+    refuse_unbounded(oracle, learned, held)
     refuse_undecided(learned, check, allowed)
     beyond = () if learned.averaged else beyond_users(oracle, learned)
     refuse_void(learned, check, [group for group in groups if group.kind.name not in beyond])

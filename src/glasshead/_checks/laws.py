@@ -31,7 +31,7 @@ from .._errors import (
 from .._meters import Values
 from .._oracles import Oracle, law_token, near_token
 from .._types import Float
-from .held_out import Compared
+from .compared import Compared
 from .noise import Unpromised, find_unpromised
 
 

@@ -15,8 +15,8 @@ from .._errors import COPIED_KEY, EVERYWHERE, Evidence
 from .._learned import Learned
 from .._linalg import rms
 from .._oracles import Oracle
-from .held_out import Compared
-from .ordinary import NEIGHBOUR_TIMES, NEIGHBOURS, VOID, apart, by_length
+from .answered import NEIGHBOUR_TIMES, NEIGHBOURS, VOID, apart, by_length
+from .compared import Compared
 from .telling import ODDS_COPIES, answer_error, errors_of_odds, of_copies, sizes_of, steepness, telling_pairs
 
 ODDS_PROBES = 2  # pairs of a key and a last token: at one of them two heads may happen to agree

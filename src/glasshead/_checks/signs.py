@@ -16,18 +16,11 @@ from .._errors import EVERYWHERE, FRESH_HEAD, Evidence
 from .._learned import HeldOut, Learned, LearnedHead, head_length
 from .._models import Attention
 from .._oracles import Oracle, Voting
+from .answered import NEIGHBOUR_TIMES, NEIGHBOURS, OF_RANGE, by_length
 from .balance import check_balance
-from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, Compared, unit_scale, with_sequences
-from .ordinary import (
-    NEIGHBOUR_TIMES,
-    NEIGHBOURS,
-    OF_RANGE,
-    SINGLES,
-    SUITED,
-    Sequences,
-    by_length,
-    ordinary_sequences,
-)
+from .compared import Compared
+from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, unit_scale, with_sequences
+from .ordinary import SINGLES, SUITED, USERS, Sequences, ordinary_sequences
 
 SAFE_MARGIN = 2.0  # times the error bounds: what a predicted value must be to be held against the box
 SIGN_DRAWS = 64  # sequences drawn until two of them are answered differently
@@ -131,7 +124,7 @@ def check_sides_everywhere(
 ) -> HeldOut:
     """The judge where answers are yes and no: next to a change of the answer, as to keys that balance each other, and
     on ordinary sequences of these kinds."""
-    names = (SUITED, SINGLES) if learned.one_head else ()
+    names = (USERS, SUITED, SINGLES) if learned.one_head else ()
     beside = [x for kind in kinds if kind.name in names for x in kind.X]
     if beside and (broken := check_changes(oracle, learned, beside, rng)) is not None:
         return replace(held, evidence=broken)

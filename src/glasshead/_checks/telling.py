@@ -15,7 +15,8 @@ from scipy.special import expit
 from .._learned import Learned
 from .._linalg import unit
 from .._oracles import DOUBLE, Oracle
-from .ordinary import TERM_ROUNDINGS, gaussian_sequences, levered
+from .answered import TERM_ROUNDINGS
+from .ordinary import gaussian_sequences, levered
 
 ODDS_COPIES = 8
 PAIRS_DRAWN = 24  # for each probe, from which it is chosen, each also with one or both of its tokens hardly answered

@@ -18,6 +18,7 @@ from .learned import Predicting, free_parameters, head_length, perturbed, typica
 # such boxes.
 MEASURED = 0.99
 MEASURED_WORDS = "its bounds follow from measured noise: such held for all 332 boxes of an experiment"
+COARSE = "; the box computes less accurately than its answers look"
 STRICT_POWER = 1 / 3  # the power of a rounding, of an answer's size: no head that was read right is that far off
 OPEN_TIMES, OPEN_SCORE = 3.0, 0.5  # times the typical error of a score, and one that settles nothing
 ABOVE_BIAS = 16.0  # times a bias: what long keys say is rounded as if there were none
@@ -101,7 +102,7 @@ class LearnedHead(Predicting):
         return replace(self, **scores, bound_v=of_v * self.bound_v, bound_bias=of_v * self.bound_bias)
 
     def with_bounds_measured(self, of_W: float, of_v: float) -> LearnedHead:
-        caveat = f"{self.caveat}; the box computes less accurately than its answers look"
+        caveat = self.caveat if self.caveat.endswith(COARSE) else self.caveat + COARSE
         measured = {"confidence": min(self.confidence, MEASURED), "sure": MEASURED_WORDS}
         return replace(self.with_bounds_times(of_W, of_v), **measured, caveat=caveat)
 

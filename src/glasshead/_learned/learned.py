@@ -25,7 +25,8 @@ class HeldOut:
 
     `residual` as in `gh.Recovery`, None where nothing could be compared; `evidence` where an answer is off by more than
     is allowed; the check in words; what a user should be warned of; how many numbers an answer has; how many fresh
-    answers were `compared`; and how sure that makes the family, once the judge has spoken.
+    answers were `compared`; how sure that makes the family, once the judge has spoken; and the sequences that are
+    `left` to him, whose answers are further off than bounds allow, but may be by the box's arithmetic.
     """
 
     residual: float | None
@@ -35,6 +36,7 @@ class HeldOut:
     outputs: int = 1
     compared: int = 0
     checked: Checked | None = None
+    left: tuple[np.ndarray, ...] = ()
 
     @property
     def confidence(self) -> float:

@@ -14,6 +14,7 @@ from .._errors import (
     ANY_ORDER,
     ANY_RANK,
     COPIED_KEY,
+    FRESH_ANSWERS,
     SHORTER_KEY,
     AccuracyUnreachable,
     BudgetExceeded,
@@ -107,6 +108,13 @@ class Tries:
     def mismatch(self) -> TargetMismatch | None:
         """The first failure of a family that an answer excluded."""
         return next(iter(self.mismatches), None)
+
+    @property
+    def doubted(self) -> tuple[np.ndarray, ...]:
+        """The sequences whose answers excluded families although those before them fitted: one more has to explain
+        them, however few there are like them."""
+        evidence = (mismatch.evidence for mismatch in self.mismatches)
+        return tuple(each.query for each in evidence if each is not None and each.law in FRESH_ANSWERS)
 
     @property
     def known(self) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 
 import numpy as np
@@ -19,9 +20,16 @@ from .refusal import accurate, inaccurate, too_coarse, why_not
 Outcome = tuple[Recovery, str]  # what was found, and what to warn of, if anything
 
 
-def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | None = None, seen: str = "") -> Outcome:
+def recover_as(
+    oracle: Oracle,
+    wanted: Wanted,
+    family: str,
+    opening: Opening | None = None,
+    seen: str = "",
+    doubted: Sequence[np.ndarray] = (),
+) -> Outcome:
     """The box as one of a family, or why it is none; `opening` if its first queries have been asked already, `seen` is
-    why it may be one."""
+    why it may be one, and `doubted` are sequences that showed it to be none of another."""
     declared = FAMILIES[family]
     oracle.planned = max(oracle.planned, expected_queries(wanted, declared))
     if opening is None and declared.opens and oracle.answers == "value":
@@ -41,7 +49,7 @@ def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | N
 
     try:
         learned: Learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
-        learned, check = check_learned(method, oracle, learned, rng)
+        learned, check = check_learned(method, oracle, learned, rng, doubted)
     except BudgetExceeded as error:
         error.family = family
         if isinstance(unchecked := error.known.get("unchecked"), Learned):
@@ -70,7 +78,7 @@ def recover_as(oracle: Oracle, wanted: Wanted, family: str, opening: Opening | N
 
 
 def check_learned(
-    method: Method, oracle: Oracle, learned: Learned, rng: np.random.Generator
+    method: Method, oracle: Oracle, learned: Learned, rng: np.random.Generator, doubted: Sequence[np.ndarray]
 ) -> tuple[Learned, HeldOut]:
     """What was learned after the family's own check, unless it was part of learning, and the judge; where a budget ends
     before them, it is known as `unchecked`."""
@@ -78,7 +86,9 @@ def check_learned(
     try:
         seen_by = learned.through(oracle)
         check = learned.check or resolve(method.check or learned.checked_by)(seen_by, learned, rng)
-        return (learned, check) if check.evidence is not None else check_everywhere(seen_by, learned, check, rng)
+        if check.evidence is not None:
+            return learned, check
+        return check_everywhere(seen_by, learned, check, rng, doubted)
     except BudgetExceeded as error:
         error.known["unchecked"] = learned
         checks = queries_of_checks(oracle.answers, learned.check is not None, learned.one_head)

@@ -147,7 +147,7 @@ def recover_recognised(oracle: Oracle, wanted: Wanted) -> Outcome:
         family = guess.families[0]
         try:
             with within_plan(oracle, family, guess is LAST_RESORT, opening.outputs, start) as asked:
-                found, warning = recover_as(asked, wanted, family, opening, guess.words)
+                found, warning = recover_as(asked, wanted, family, opening, guess.words, tries.doubted)
         except (TargetMismatch, NotIdentifiable, NotConverged) as error:
             tries = tries.then(Failure(guess, error, any_rank=wanted.rank is None))
             opening = replace(opening, known=tries.known)
