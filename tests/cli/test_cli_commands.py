@@ -12,10 +12,18 @@ from tests.boxes.local import head_file
 from tests.boxes.served import Served
 
 import glasshead as gh
-from glasshead._cli import compare, demo, new, options, plan, recover, report
+from glasshead._cli import bench, compare, demo, new, options, plan, recover, report
 from glasshead._families import ANSWERS, FAMILY_NAMES
 
-COMMANDS = {"demo": demo, "new": new, "recover": recover, "plan": plan, "compare": compare, "report": report}
+COMMANDS = {
+    "demo": demo,
+    "new": new,
+    "recover": recover,
+    "plan": plan,
+    "compare": compare,
+    "report": report,
+    "bench": bench,
+}
 
 
 def test_demo_shows_and_saves(cli):
