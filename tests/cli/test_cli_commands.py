@@ -225,6 +225,12 @@ def test_help_has_examples_that_work(cli, name):
             assert cli(*shlex.split(asked), *forced).code == 0, example
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "serve", "audit", "experiment", "experiment phase"])
+def test_every_help_has_an_example(cli, command):
+    words = cli(*command.split(), "--help").words
+    assert f"glasshead {command}" in words.partition("Examples")[2]
+
+
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
 def test_help_names_every_command(cli, arguments):
     result = cli(*arguments)
