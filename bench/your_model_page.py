@@ -118,6 +118,16 @@ oracle = gh.from_completions("http://127.0.0.1:8001/v1", "tiny-llama", token_ids
 print(oracle.notes)
 ```
 
+## What it will take
+
+`glasshead plan` says how many queries a box of some kind and size takes at most. `glasshead bench` recovers random
+boxes of that kind, and says how many it did take, how exact the result is, and what time it takes beside the box's own.
+
+```
+glasshead plan --family multi-head --dim 64 --heads 8 --rank 8
+glasshead bench --family multi-head --dim 64 --heads 8 --rank 8
+```
+
 ## Runs that survive anything
 
 With `journal=` every answer is on disk before it is used. The same call again goes on where it was, whatever stopped

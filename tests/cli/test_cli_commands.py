@@ -12,10 +12,18 @@ from tests.boxes.local import head_file
 from tests.boxes.served import Served
 
 import glasshead as gh
-from glasshead._cli import compare, demo, new, options, plan, recover, report
+from glasshead._cli import bench, compare, demo, new, options, plan, recover, report
 from glasshead._families import ANSWERS, FAMILY_NAMES
 
-COMMANDS = {"demo": demo, "new": new, "recover": recover, "plan": plan, "compare": compare, "report": report}
+COMMANDS = {
+    "demo": demo,
+    "new": new,
+    "recover": recover,
+    "plan": plan,
+    "compare": compare,
+    "report": report,
+    "bench": bench,
+}
 
 
 def test_demo_shows_and_saves(cli):
@@ -215,6 +223,12 @@ def test_help_has_examples_that_work(cli, name):
             forced = ["--force"] * (name == "new")
             asked = example.replace("http://127.0.0.1:8000", server.address)
             assert cli(*shlex.split(asked), *forced).code == 0, example
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "serve", "audit", "experiment", "experiment phase"])
+def test_every_help_has_an_example(cli, command):
+    words = cli(*command.split(), "--help").words
+    assert f"glasshead {command}" in words.partition("Examples")[2]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import audit, compare, demo, new, plan, recover, report, serve
+from . import audit, bench, compare, demo, new, plan, recover, report, serve
 from .experiment import experiments
 from .options import GIVEN, INTERRUPTED, Command, Group, unwrapped
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, new, recover, plan, compare, serve, audit, report):
+for module in (demo, new, recover, plan, compare, serve, audit, report, bench):
     name = module.__name__.rpartition(".")[2]
     app.command(name, cls=Command, help=unwrapped(module.command.__doc__), epilog=module.EXAMPLES)(module.command)
 

@@ -11,22 +11,21 @@ import typer
 from .options import Command, Group, Json, Ray, Replicas, check_replicas, examples
 from .screen import print_json
 
+EXAMPLES = examples(
+    "glasshead experiment phase",
+    "glasshead experiment phase --dim 32 --rank 3 --folder runs/phase32",
+    "glasshead experiment phase --ray auto --replicas 16",
+)
 experiments = typer.Typer(
     cls=Group,
     help="Experiments with a figure: what works, and with how many queries.",
+    epilog=EXAMPLES,
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
 
 
-@experiments.command(
-    cls=Command,
-    epilog=examples(
-        "glasshead experiment phase",
-        "glasshead experiment phase --dim 32 --rank 3 --folder runs/phase32",
-        "glasshead experiment phase --ray auto --replicas 16",
-    ),
-)
+@experiments.command(cls=Command, epilog=EXAMPLES)
 def phase(
     dim: Annotated[int, typer.Option(min=2, help="The token dimension.")] = 24,
     rank: Annotated[int, typer.Option(min=1, help="The rank of W.")] = 2,

@@ -124,6 +124,10 @@ def say(error: BaseException, as_json: bool) -> int:
         print_json({"error": kind, "message": message(error), **details(error)})
     else:
         show(error)
+    return exit_code(error)
+
+
+def exit_code(error: BaseException) -> int:
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), BAD_INPUT)
 
 
