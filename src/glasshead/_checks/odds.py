@@ -25,10 +25,11 @@ ODDS_QUERIES = 4 * ODDS_PROBES
 # much as bad arithmetic. Of 12 boxes with a faint one that two or three probes missed, 8 show two thirds where answers
 # have 18 bits; where all of a box has 8 or 11, it takes 16 to show half.
 MORE_PROBES, NARROW_PROBES = 8, 16
-# The root mean square of misfits, over what rounding makes of the same tokens sent thrice: of 193 heads in 16 bits 5%
-# are above 0.98 by 16 probes, and none above 1.32 by 64; of 8 faint second heads that single probes miss, 6 are above
-# the second.
-MISFIT_DOUBTED, DOUBTED_PROBES, MISFIT_REFUSED = 0.9, 48, 1.4
+# The misfit of all probes together, over what rounding makes of the same tokens sent thrice: of 882 heads in 16 bits a
+# third are above the first by 16 probes, and 2% above the second by 64; of 24 boxes with a faint second head that
+# single probes miss, all and 23 are.
+MISFIT_DOUBTED, DOUBTED_PROBES, MISFIT_REFUSED = 1.0, 48, 1.8
+MISFIT_POWER = 4.0  # of its mean: a faint head shows in a few pairs, by much, and rounding in all of them alike
 LEAST_ROUNDING = 0.3  # of a format: what an answer to the same tokens thrice may be off by chance
 THRICE = 3  # copies of every token, which change no answer, however many heads there are
 ODDS_TIMES = 4.0  # times what these differ by: more than answers are off
@@ -46,10 +47,10 @@ def check_odds(
     allowed = errors_of_odds(odds.p, errors, odds.swing)
     broken = Compared(odds.copied, odds.many, odds.predicted, allowed).evidence(COPIED_KEY)
     broken = broken or check_still(oracle, learned, odds, rng)
-    if broken or not (measured and oracle.box.narrow) or float(rms(odds.misfits(oracle))) <= MISFIT_DOUBTED:
+    if broken or not (measured and oracle.box.narrow) or odds.misfit(oracle) <= MISFIT_DOUBTED:
         return broken
     many = odds.with_more(read_odds(oracle, learned, DOUBTED_PROBES, rng, thrice=True))
-    if float(rms(many.misfits(oracle))) <= MISFIT_REFUSED:
+    if many.misfit(oracle) <= MISFIT_REFUSED:
         return None
     typical = MISFIT_REFUSED * many.typical(oracle)
     return Compared(many.copied, many.many, many.predicted, typical).evidence(COPIED_KEY)
@@ -106,6 +107,10 @@ class Odds:
     def misfits(self, oracle: Oracle) -> np.ndarray:
         """How far off the law is, over that."""
         return np.abs(self.many - self.predicted).max(axis=1) / self.typical(oracle)
+
+    def misfit(self, oracle: Oracle) -> float:
+        """That of all pairs together, in a mean in which the worst weigh most."""
+        return float(np.mean(self.misfits(oracle) ** MISFIT_POWER) ** (1 / MISFIT_POWER))
 
     def with_more(self, other: Odds) -> Odds:
         """The odds at the pairs of both."""
