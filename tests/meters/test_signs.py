@@ -137,6 +137,43 @@ def test_a_range_is_doubled_where_answers_always_point_one_way():
     assert ends[6:8] == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("wrong", range(20))
+@pytest.mark.parametrize("x", [0.3, -0.7, 5.0])
+def test_one_wrong_answer_spoils_hardly_an_interval(x, wrong):
+    """It has all that follow point one way, and the end that stayed is asked about again: of the last three it is
+    not, and spoils a few widths."""
+    asked = []
+
+    def above(which, at):
+        asked.append(len(which))
+        return (x > at) ^ (len(asked) - 1 == wrong)
+
+    width = 2.0**-16
+    lo, hi = find_intervals(above, np.ones(1), np.full(1, width))
+    truth = find_intervals(lambda which, at: x > at, np.ones(1), np.full(1, width))
+    off = max(float(lo[0]) - x, x - float(hi[0]), 0.0)
+    assert off <= 4 * width
+    assert off == 0 or wrong >= 14
+    assert truth[0][0] <= x <= truth[1][0]
+
+
+def test_ends_that_stayed_are_asked_about_once_more():
+    """Of unknowns drawn at random a quarter, and only where intervals are fine."""
+    x, asked = np.random.default_rng(0).uniform(-1, 1, 2000), []
+
+    def above(which, at):
+        asked.append(len(which))
+        return x[which] > at
+
+    lo, hi = find_intervals(above, np.ones(2000), np.full(2000, 2.0**-12))
+    assert ((lo <= x) & (x <= hi)).all()
+    assert asked[-1] == pytest.approx(500, rel=0.15)
+    fine = sum(asked)
+    asked.clear()
+    find_intervals(above, np.ones(2000), np.full(2000, 2.0**-9))
+    assert sum(asked) < fine - 3 * 2000
+
+
 def test_what_is_beyond_every_range_is_named():
     with pytest.raises(Unbounded) as caught:
         find_intervals(lambda which, at: np.where(which == 1, True, at < 0.5), np.ones(3), np.full(3, 1e-3))

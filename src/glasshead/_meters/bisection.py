@@ -100,6 +100,8 @@ def on_clear_sides(v: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, n
 Above = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 ALIKE_ANSWERS = 6  # answers that all point one way before the end of the range itself is asked about
+STAYED = 3  # answers that all point one way: one unknown in four has as many in the end
+FINE = 2.0**10  # how much smaller than the range intervals are that something hangs on; others only say where to look
 OUT_OF_RANGE = 2.0**200  # times the range expected: what lies beyond that is no number
 
 
@@ -117,28 +119,42 @@ def find_intervals(
     """`lo < x <= hi` for n unknowns x, no further apart than `width`, with every end asked about.
 
     Each is taken to lie within `reach` of zero. One that always answers alike may not: then the end of its range is
-    asked about as well, and the range doubled for as long as need be. The others ask as often as they are halved.
+    asked about as well, and the range doubled for as long as need be. The others ask as often as they are halved. Where
+    the last answers are all alike the end that stayed is asked about once more: one wrong answer has that effect.
     """
-    everyone = np.arange(len(reach))
-    sign = np.where(read_above(everyone, np.zeros(len(reach))), 1.0, -1.0)
+    lo, hi, stayed = bisect(read_above, np.arange(len(reach)), reach, width)
+    which = np.flatnonzero(~np.isnan(stayed) & (reach >= FINE * width))
+    if len(which) and len(wrong := which[read_above(which, stayed[which]) != (stayed[which] == lo[which])]):
+        lo[wrong], hi[wrong], _ = bisect(read_above, wrong, reach[wrong], width[wrong])
+    return lo, hi
+
+
+def bisect(
+    read_above: Above, names: np.ndarray, reach: np.ndarray, width: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Such intervals for the unknowns of these names, and the end that stayed where it was for `STAYED` answers."""
+    sign = np.where(read_above(names, np.zeros(len(reach))), 1.0, -1.0)
     near, far = np.zeros(len(reach)), reach.copy()  # near < |x| <= far, unless
     unseen = np.ones(len(reach), bool)  # nobody has asked about far
-    asked = 1
+    asked, alike, last = 1, np.zeros(len(reach), int), np.zeros(len(reach), bool)
     while True:
         middle = (near + far) / 2
         wide = (far - near > width) & (near < middle) & (middle < far)
         which = np.flatnonzero(wide | unseen)
         if len(which) == 0:
-            return np.where(sign > 0, near, -far), np.where(sign > 0, far, -near)
+            stayed = np.where(alike >= STAYED, sign * np.where(last, far, near), np.nan)
+            return np.where(sign > 0, near, -far), np.where(sign > 0, far, -near), stayed
         at_end = (unseen & (~wide | (asked >= ALIKE_ANSWERS)))[which]
         at = np.where(at_end, far[which], middle[which])
-        farther = read_above(which, sign[which] * at) == (sign[which] > 0)
+        farther = read_above(names[which], sign[which] * at) == (sign[which] > 0)
         near[which] = np.where(farther, at, near[which])
         far[which] = np.where(farther, np.where(at_end, 2 * at, far[which]), at)
+        alike[which] = np.where(farther == last[which], alike[which] + 1, 1)
+        last[which] = farther
         unseen[which] &= farther
         asked += 1
         if np.any(far > OUT_OF_RANGE * reach):
-            raise Unbounded(int(np.argmax(far / reach)))
+            raise Unbounded(int(names[np.argmax(far / reach)]))
 
 
 def find_exponents(read_above: Above, count: int, lowest: int, highest: int) -> np.ndarray:
