@@ -23,10 +23,10 @@ FRESH_CAUTION = 3.0  # times an error that shows at two or three fresh last toke
 class HeldOut:
     """What fresh queries say of a result: all that is decided about it is decided from this.
 
-    `residual` as in `gh.Recovery`, None where nothing could be compared; `evidence` where an answer is off by more than
-    is allowed; the check in words; what a user should be warned of; how many numbers an answer has; how many fresh
-    answers were `compared`; how sure that makes the family, once the judge has spoken; and the sequences that are
-    `left` to him, whose answers are further off than bounds allow, but may be by the box's arithmetic.
+    `residual` as in `gh.Recovery`, None where nothing could be compared; `evidence` where an answer is off by too much;
+    the check in words; a warning; how many numbers an answer has; how many fresh answers were `compared`; how sure that
+    makes the family, once the judge has spoken; and the sequences `left` to him, whose answers are further off than
+    bounds allow, but may be by the box's arithmetic.
     """
 
     residual: float | None
@@ -66,9 +66,9 @@ def free_parameters(head: Attention, rank: int, value_rank: int | None = None, *
 class Learned:
     """What every learner hands back, and all that `gh.recover` knows of it.
 
-    `bound` and `bound_v` are as in `gh.Recovery`, None where nothing bounds the error, and `confidence` is that of the
-    bounds; where it is None, that of the check counts. `check` is what the learner found where it asked whether fresh
-    answers agree. `needed` says what would make the bounds better, where that is more than a better promise.
+    `bound` and `bound_v` as in `gh.Recovery`, None where nothing bounds the error; `confidence` is that of the bounds,
+    where None that of the check. `check` is what the learner found where it asked whether fresh answers agree. `needed`
+    says what would make the bounds better, where that is more than a better promise.
     """
 
     model: AnyModel
@@ -163,14 +163,12 @@ class Learned:
         if confidence is None:
             confidence = check.confidence
             said += f"; {would_pass(confidence)}" * (confidence > 0)
-        said = f"{self.sure}; {said}" if self.sure else said
         ranks = self.rank if isinstance(self.rank, tuple) else (self.rank,)
-        reason = f"{seen + ': ' if seen else ''}{self.words}; {said}"
+        reason = f"{seen + ': ' if seen else ''}{self.words}; {self.sure + '; ' if self.sure else ''}{said}"
         bounds = {"bound": self.bound, "bound_v": self.bound_v, "confidence": confidence}
-        checked = {"residual": check.residual, "checked": check.checked}
         rank = ranks[0] if len(ranks) == 1 else ranks
         what: tuple[Any, ...] = self.model, self.model.family, len(ranks), rank, queries, self.limit
-        return Recovery(*what, **bounds, **checked, reason=reason)
+        return Recovery(*what, **bounds, residual=check.residual, checked=check.checked, reason=reason)
 
 
 def typical_score_error(tokens: np.ndarray, of_W: float, of_key_bias: float) -> float:
