@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 
 import glasshead as gh
 
-from . import broken, cases, inside, layers, lengths, nearly, networks, others, outputs, scores, unsteady  # noqa: F401
+from . import broken, cases, inside, layers, lengths, nearly, networks, others, outputs, scores, tokens, unsteady  # noqa: F401
 from .box import Box, build, group_of, oracle
 from .judge import Verdict, judge
 
