@@ -36,13 +36,14 @@ def learn_attention(
     Answers may be less accurate than promised: where the same query is answered differently, or answers are rounded to
     a narrow format, the result is an average with an interval for its error.
     """
-    narrow = oracle.narrow
-    if narrow and promises_rounding(oracle):
+    if promises_rounding(oracle):
         return learn_as_rounded(oracle, rng, rank, accuracy)
+    narrow = oracle.narrow
     tried = Tried.of(learn_or_explain, oracle, rng, rank, accuracy, opening)
-    mismatch = isinstance(tried.refusal, TargetMismatch) and not narrow
-    if oracle.narrow and (mismatch or (tried.found is not None and promises_rounding(oracle))):
-        # In few dimensions it takes the answers up to here to recognise their format.
+    # In few dimensions it takes the answers up to here to recognise their format.
+    recognised = oracle.narrow and not narrow
+    mismatch = isinstance(tried.refusal, TargetMismatch)
+    if (mismatch and recognised) or (tried.found is not None and promises_rounding(oracle)):
         return learn_attention(oracle, rng, rank, accuracy)
     found = tried.result()
     if isinstance(found, Unpromised):
@@ -63,8 +64,9 @@ def learn_or_explain(
 
 
 def promises_rounding(oracle: Oracle) -> bool:
-    """Whether what is promised of answers covers that they are rounded, which then needs no allowance of its own."""
-    return oracle.rtol >= oracle.roundoff
+    """Whether answers come in a narrow format, and what is promised of them covers that they are rounded to it, which
+    then needs no allowance of its own."""
+    return oracle.narrow and oracle.rtol >= oracle.roundoff
 
 
 def learn_as_rounded(oracle: Oracle, rng, rank: int | None, accuracy: float | None) -> LearnedHead:
