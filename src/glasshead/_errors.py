@@ -164,32 +164,33 @@ class HeadsMerged(UserWarning):
     """Heads may be so alike that some came out as one: the message says within which tolerance."""
 
 
-T = TypeVar("T")
+Returned = TypeVar("Returned")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class Tried(Generic[T]):
+class Tried(Generic[Returned]):
     """What came of one method for a box: what it `found`, or the `refusal` that stopped it."""
 
-    found: T | None = None
+    found: Returned | None = None
     refusal: Exception | None = None
 
-    @classmethod
-    def of(cls, method: Callable[..., T], *arguments: Any) -> Tried[T]:
+    @staticmethod
+    def of(method: Callable[..., Made], *arguments: Any) -> Tried[Made]:
         """What the method makes of these arguments. A budget that ends and a box that fails stop every method, so they
         are raised."""
         try:
-            return cls(found=method(*arguments))
+            return Tried(found=method(*arguments))
         except (NotConverged, NotIdentifiable, TargetMismatch, np.linalg.LinAlgError) as refusal:
-            return cls(refusal=refusal)
+            return Tried(refusal=refusal)
 
     @property
     def law(self) -> str:
         """The law that the box broke, where that is why it was refused, and else nothing."""
         return law_of(self.refusal)
 
-    def result(self) -> T:
+    def result(self) -> Returned:
         """What was found; a refusal is raised."""
         if self.refusal is not None:
             raise self.refusal
-        return cast(T, self.found)
+        return cast(Returned, self.found)
