@@ -60,19 +60,16 @@ class NormedBox:
 
 
 class Remembered:
-    """A box that is asked the same questions once more without asking them again: what was answered is kept, in the
-    order in which it was asked. From the first question that is another one on, the box is asked."""
+    """A box that is asked no question twice: its answers are kept by what it was asked about."""
 
     def __init__(self, box: NormedBox) -> None:
-        self.box, self.kept, self.next = box, list[tuple[np.ndarray, np.ndarray]](), 0
+        self.box, self.kept = box, dict[bytes, np.ndarray]()
 
     def __call__(self, n: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
-        if self.next < len(self.kept) and not np.array_equal(self.kept[self.next][0], n):
-            del self.kept[self.next :]
-        if self.next == len(self.kept):
-            self.kept.append((n, self.box.read(n)))
-        self.next += 1
-        return self.kept[self.next - 1][1]
+        question = n.tobytes()
+        if question not in self.kept:
+            self.kept[question] = self.box.read(n)
+        return self.kept[question]
 
 
 def inputs_needed_for(width: int, dim: int) -> int:
@@ -124,7 +121,7 @@ def read_neurons_twice(box: NormedBox, n: np.ndarray, Y: np.ndarray, seed: int) 
     bent = bends(last, asked)
     if bent.networks[0].activation == "relu":  # kinks are where they are
         return last, bent
-    last, asked.next = last_norm(Y, solve_sides(bent.networks[0], last, n, Y).lengths), 0
+    last = last_norm(Y, solve_sides(bent.networks[0], last, n, Y).lengths)
     return last, bends(last, asked)
 
 
