@@ -124,9 +124,9 @@ def simplex(axis: Float[np.ndarray, " d"], rng: np.random.Generator) -> Float[np
 def cone(axis: Float[np.ndarray, " d"], rng: np.random.Generator, lean: float = np.sqrt(0.5)) -> Frame:
     """d unit vectors that all have the same dot product `lean` with the unit vector `axis`.
 
-    At `lean = 1/sqrt(d)` this is an orthonormal basis (the Householder probes of the design). Leaning further towards
-    the axis buys signal, `lean` instead of `1/sqrt(d)`, for a condition of `1/sqrt(1 - lean^2)` across the axis; the
-    product is best at 45 degrees, and better than the orthonormal choice by `sqrt(d)/2`.
+    At `lean = 1/sqrt(d)` this is an orthonormal basis. Leaning further towards the axis buys signal, `lean` instead of
+    `1/sqrt(d)`, for a condition of `1/sqrt(1 - lean^2)` across the axis; the product is best at 45 degrees, and better
+    than the orthonormal choice by `sqrt(d)/2`.
     """
     d = len(axis)
     if d == 1:

@@ -32,7 +32,7 @@ class RecoveredNetwork:
     the largest error on fresh inputs over the largest answer among those of their length. No number of answers proves
     that a network has no further neuron, so `bound` is None; `confidence` is how likely the fresh inputs were to show a
     model that is wrong on one of four, `checked` says what else could still pass, `noise` is the measured error of one
-    answer, and `reason` says in a sentence how the neurons were counted and recognised. As `best` of an error it is
+    answer, and `reason` says in a sentence how the neurons were counted and recognised. As `error.best` it is
     what fresh inputs refused: `checked` is None, and `confidence` 0.
     """
 

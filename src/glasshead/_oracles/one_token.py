@@ -18,8 +18,7 @@ from .base import Oracle
 VectorAnswers = Callable[[np.ndarray], np.ndarray]  # of a batch of vectors
 
 # Of the change from one step to the next: smooth answers follow the law of differences far better, and a neuron of a
-# ReLU
-# network that turns on in between does not.
+# ReLU network that turns on in between does not.
 KINK = 3e-3
 NOISE = 16.0  # roundings: changes below that say nothing
 SHORTER_STEP = 1 / 24  # where one does

@@ -1,8 +1,8 @@
 """Every absolute tolerance of the ReLU learner, in one place.
 
-Answers are exact or noisy, and `AnswerNoise` measures which; what can be a multiple of the measured level is one, where
-it is used. Here are the numbers that are not: relative to the quantity that the comment names, chosen for float64.
-docs/constants.md shows what becomes of boxes where one of them is ten times smaller or larger.
+Answers are exact or noisy, and `scale.AnswerNoise` measures which; what can be a multiple of the measured level is one,
+where it is used. Here are the numbers that are not: relative to the quantity that the comment names, chosen for
+float64. docs/constants.md shows what becomes of boxes where one of them is ten times smaller or larger.
 """
 
 from __future__ import annotations

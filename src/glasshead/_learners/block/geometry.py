@@ -83,8 +83,7 @@ class Reference:
 @dataclass(frozen=True)
 class Total:
     """The sum B of all heads' maps, `(d, d)`, up to what no answer sees: `unseen (d, e)`. `outputs (d, m)` is a basis
-    of
-    what B reaches."""
+    of what B reaches."""
 
     B: np.ndarray
     unseen: np.ndarray

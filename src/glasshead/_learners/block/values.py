@@ -154,8 +154,7 @@ def find_weights(
 
 def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray, copies: int) -> np.ndarray | None:
     """The keys `(H, d)` that give such weights: least squares of scores, each as good as its weight shows it; none
-    where
-    too few of them are weights, between 0 and 1."""
+    where too few of them are weights, between 0 and 1."""
     fine = (
         (left <= MISMATCHED * np.median(left))
         & (weights > FAINT_WEIGHT / copies).all(axis=1)

@@ -1,9 +1,10 @@
-"""The gradient of F in every cell that a circle crosses.
+"""The gradient of a sum of saturated heads in every cell that a circle crosses.
 
-The hyperplanes `z.k_h = 0` of H heads cut the space of keys into cells in which F is linear. Its gradient there is the
-sum of v over the heads that are on, so neighbouring cells of a circle differ by one `v_h`. On the circle a cell is a
-narrow arc, and an error of F counts over the length of the step; away from the circle the cell is wider. So the
-gradient is read around an interior point of the cell, found by going to the middle of the cell along random lines.
+Keys z are so long that every head is all or nothing: `F(z) = sum of z.v_h over the heads with z.k_h > 0`. The
+hyperplanes `z.k_h = 0` of H heads cut the space of keys into cells in which F is linear. Its gradient there is the sum
+of v over the heads that are on, so neighbouring cells of a circle differ by one `v_h`. On the circle a cell is a narrow
+arc, and an error of F counts over the length of the step; away from the circle the cell is wider. So the gradient is
+read around an interior point of the cell, found by going to the middle of the cell along random lines.
 """
 
 from __future__ import annotations

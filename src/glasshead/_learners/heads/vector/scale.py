@@ -41,7 +41,7 @@ class Scale:
 
 
 def find_token_lengths(oracle: Oracle, readout: Readout, rng: np.random.Generator) -> Scale:
-    """Finds how long keys and last tokens should be, by at most `2 len(RUNGS) + 3 DIRECTIONS` queries."""
+    """Finds how long keys and last tokens should be, by at most `2 len(TRIED_LENGTHS) + 3 SCALE_DIRECTIONS` queries."""
     reach = REACH_SHARE * oracle.reach
 
     def directions(count: int) -> np.ndarray:
@@ -102,7 +102,7 @@ NO_SCORE = 1e-3  # in place of a score of 0: keys grow by 8 at most, which score
 
 
 def find_active_length(measure: Callable[[np.ndarray], np.ndarray], reach: float) -> float | None:
-    """The length at which scores are about `SCORE`, or None if they stay small up to `reach`."""
+    """The length at which scores are about `ACTIVE_SCORE`, or None if they stay small up to `reach`."""
     lengths = np.append(TRIED_LENGTHS[reach > TRIED_LENGTHS], reach if reach < TRIED_LENGTHS[-1] else [])
     active = np.flatnonzero(measure(lengths) >= ACTIVE)
     if len(active) == 0:
