@@ -22,6 +22,7 @@ import numpy as np
 
 from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable, NotConverged
 from .._learned import HeldOut, Learned
+from .._limits import PROVED
 from .._models import Block, FrontHead
 from .._oracles import Oracle
 from .answered import OF_RANGE, VOID, Answered, apart, by_length, read_groups, with_doubts
@@ -45,7 +46,6 @@ SEEN_CHANGE = 2.0  # times the error of an answer: what W off by a tenth must ch
 MOST_OFF, MOST_OFF_PROVED = 0.1, 0.5
 # Of the same, promised or not, where nothing but the answers says how well W is known; where fresh tokens do.
 UNBOUNDED_FAR, READ_AGAIN_FAR = 0.02, 0.05
-PROVED = 0.999  # confidence: bounds that follow from a promise, and from a rank that was discovered
 FEWEST_DECIDED = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
 TOO_FEW_DIGITS = "the answers have too few digits for this box"
 NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known

@@ -143,7 +143,7 @@ def learn_kinks(domain: Domain, rng: np.random.Generator) -> dict[str, Any]:
         "residual": agreed.residual,
         "noise": noise,
         "checked": agreed.checked,
-        "reason": f"{words}; fresh inputs agree to {agreed.residual:.1e}",
+        "reason": f"{words}; {agreed.words}",
     }
 
 
@@ -164,7 +164,7 @@ def learn_smooth(
     words = (
         f"second derivatives at {len(span.curvature.points)} points along {span.curvature.D} directions span "
         f"{span.size} dimensions, {span.gap:.1e} above errors, {span.filling:.0%} of the room; {explained.words}; "
-        f"{agreed.checked.sequences} fresh inputs agree to {agreed.residual:.1e}"
+        f"{agreed.words}"
     )
     return {
         "model": explained.model,
