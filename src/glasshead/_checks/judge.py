@@ -64,7 +64,7 @@ def check_everywhere(
     - `JUDGE_QUERIES` = 40 ordinary sequences, and those that are `doubted`, by another family or by the check before;
     - where answers are averages, all of these once more without;
     - where predictions ask the box, no single tokens: of a block the other 33, three times each, as they are, without
-      attention and as the model has it; of a head in front of a network 55, with three times as many of users' size, twice each;
+      attention and as the model has it; of a head in front of a network 55, three times as many of users' size, twice;
     - of a head alone `ODDS_QUERIES` = 8, as 2 probes of 4; where it is in doubt 32, as 8 of 4, or 48, as 8 of 6, where
       its arithmetic is measured; 96, as 16 of 6, where its answers are narrow, too, and 288 more, as 48 of 6, where
       these misfit;

@@ -73,6 +73,9 @@ MEMORY = 6  # answers remembered by the acceleration
 LEAST_SQUARES = 1e-9  # relative: smaller combinations of past steps are rounding
 ALIKE_ROUNDS = 40
 DONE_AFTER, LOST_AFTER = 2, 7  # rounds without halving the step, after which a sequence is done, or lost
+# Of a step, the usual `floor` below: what conditioning leaves of the rounding of answers. A sequence whose step stays
+# above it is asked about for five rounds more, in which it can only come nearer; no experiment chose it.
+STALLED_ROUNDINGS = 1e4
 
 
 def find_alike(

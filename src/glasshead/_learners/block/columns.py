@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._errors import NotConverged
 from ..._linalg import norms, random_rotation, svd
-from ..._oracles import Oracle, find_alike, read_single
+from ..._oracles import STALLED_ROUNDINGS, Oracle, find_alike, read_single
 from .geometry import Reference, View, copies_of, seen_rank, with_copies
 from .values import Heads
 
@@ -56,7 +56,9 @@ def read_scores(
         left[which] = norms(off)
         return off @ inverse
 
-    weights, _ = find_alike(step, start, min(WEIGHT_ROUNDINGS * oracle.roundoff, MOST_FOUND), 1e4 * oracle.roundoff)
+    weights, _ = find_alike(
+        step, start, min(WEIGHT_ROUNDINGS * oracle.roundoff, MOST_FOUND), STALLED_ROUNDINGS * oracle.roundoff
+    )
     weights = weights.reshape(j, H, t)
     rest = (1 - weights.sum(axis=2, keepdims=True)) / copies
     with np.errstate(all="ignore"):

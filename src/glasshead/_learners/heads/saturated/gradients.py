@@ -129,8 +129,8 @@ def read_gradients(
 ) -> tuple[Float[np.ndarray, "H1 d"], Float[np.ndarray, " H1"]]:
     """The slope on each arc and how far off it may be; the last one, half a turn on, follows from the first."""
     found = [read_gradient(circle, arc, rng) for arc in arcs(jumps)]
-    read_gradients, errors = np.array([g for g, _ in found]), np.array([error for _, error in found])
-    return np.vstack([read_gradients, circle.saturated.box.total - read_gradients[0]]), np.append(errors, errors[0])
+    slopes, errors = np.array([g for g, _ in found]), np.array([error for _, error in found])
+    return np.vstack([slopes, circle.saturated.box.total - slopes[0]]), np.append(errors, errors[0])
 
 
 def read_gradient(circle: KeyCircle, arc: Arc, rng: np.random.Generator) -> tuple[np.ndarray, float]:
