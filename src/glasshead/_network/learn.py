@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import BudgetExceeded, NotConverged, TargetMismatch
-from .._linalg import random_rotation, rms
+from .._linalg import LEAST_DIVISOR, random_rotation, rms
 from .._models import ACTIVATIONS
 from .._oracles import Oracle, Report, bar, guarded
 from .._types import ArrayLike, no_type_check
@@ -114,8 +114,8 @@ def learn_any(domain: Domain, activation: str, widest: int | None, rng: np.rando
         check_asked_again(domain, first, answered, steps.noise)
         return found
     unclear = NotConverged(
-        f"second derivatives are known to {steps.error / max(steps.typical, 1e-300):.1e} of their size only, at any "
-        f"step: the box has kinks, or its answers are noisy ({steps.noise:.1e})",
+        f"second derivatives are known to {steps.error / max(steps.typical, LEAST_DIVISOR):.1e} of their size only, at "
+        f"any step: the box has kinks, or its answers are noisy ({steps.noise:.1e})",
         known={"noise": steps.noise},
     )
     if activation != "auto":

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from ..._errors import NotConverged, TargetMismatch
-from ..._linalg import mean_zero, unit
+from ..._linalg import LEAST_DIVISOR, mean_zero, unit
 from ..._models import Block, PostNorm
 from ..._network import Bent, find_bent
 from ..._oracles import Oracle, read_single
@@ -49,7 +49,7 @@ class NormedBox:
     def read(self, n: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
         """Answers at tokens that are so far along the ray of n that what heads add to them does not matter."""
         x = n @ self.inverse
-        most = self.oracle.reach / float(np.linalg.norm(x, axis=1).max(initial=1e-300))
+        most = self.oracle.reach / float(np.linalg.norm(x, axis=1).max(initial=LEAST_DIVISOR))
         ray = min(LONGEST_RAY, most / 2)
         if ray < SHORTEST_RAY:
             raise NotConverged(

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logit
 
 from ...._errors import NOT_HEADS, TargetMismatch
-from ...._linalg import rms, unit
+from ...._linalg import LEAST_DIVISOR, rms, unit
 from ...._meters import Readout, VectorMeter
 from ...._oracles import DOUBLE, Oracle
 
@@ -133,7 +133,7 @@ def find_tuned_lengths(meter: VectorMeter, scale: Scale, block: np.ndarray, rng:
         resting = largest_rms(scores[:1])
         shorter = min(1.0, KEY_BIAS_SCORE / resting) if resting > 0 else 1.0
         moved = shorter * largest_rms(scores[1:] - scores[:1])
-        last_one = scale.last * float(np.clip(W_SCORE / max(moved, 1e-300), 1 / LARGEST_TUNING, LARGEST_TUNING))
+        last_one = scale.last * float(np.clip(W_SCORE / max(moved, LEAST_DIVISOR), 1 / LARGEST_TUNING, LARGEST_TUNING))
         clutter = most_clutter(meter.oracle) * scale.key * shorter
         scale = Scale(min(scale.key * shorter, reach), min(last_one, reach, clutter))
     return scale
