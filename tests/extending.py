@@ -65,6 +65,7 @@ LINTERS = (
     ["ruff", "check", "--fix", "."],  # with the next one `make format`, which the page says to run
     ["ruff", "format", "."],
     ["pyright", "--pythonpath", sys.executable, "--project", "pyproject.toml", *ADDED],
+    ["pyright", "--pythonpath", sys.executable, "--verifytypes", "glasshead", "--ignoreexternal"],
     ["lint-imports", "--no-logo", "--no-cache"],
 )
 

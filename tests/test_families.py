@@ -1,11 +1,17 @@
 """One declaration per family: what it names exists, and everything that reads it agrees."""
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import glasshead as gh
 from glasshead._families import ANSWERS, FAMILIES, FAMILY_NAMES, KINDS, resolve
 from glasshead._plan import Sizes, planned
+from glasshead._recognise import guess, rules
+
+SOURCE = Path(gh.__file__).parent
 
 DECLARED = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 SIZES = {"heads": 2, "width": 3}
@@ -14,9 +20,10 @@ SIZES = {"heads": 2, "width": 3}
 @DECLARED
 def test_every_name_can_be_imported(family):
     named = [name for method in family.methods.values() for name in vars(method).values() if name is not None]
-    assert all(callable(resolve(name)) for name in [*named, family.plan])
+    assert all(callable(resolve(name)) for name in [*named, family.plan, family.inside or family.plan])
+    assert {family.made_as or family.name, family.several or family.name} <= set(FAMILIES)
     assert resolve(f"_models:{family.model}").family == family.name
-    assert set(family.methods) <= set(KINDS)
+    assert set(family.recognised) <= set(family.methods) <= set(KINDS)
 
 
 @DECLARED
@@ -43,3 +50,21 @@ def test_what_it_cannot_be_learned_from_is_refused_alike(family):
 def test_auto_can_be_planned():
     assert FAMILY_NAMES[0] == "auto"
     assert gh.plan(8, family="auto") >= gh.plan(8)
+
+
+def test_what_recognition_names_is_declared_as_recognised():
+    """Every guess, and every failure after which there is a rule."""
+    guesses = [value for module in (guess, rules) for value in vars(module).values() if isinstance(value, guess.Guess)]
+    named = {family for each in guesses for family in each.families} | {rule.family for rule in rules.RULES}
+    assert named <= {name for name, family in FAMILIES.items() if family.recognised}
+
+
+def test_no_name_of_a_family_is_compared():
+    """What is done differently for one family is a field of its declaration; how it is learned is its learners' own."""
+    for path in set(SOURCE.rglob("*.py")) - set((SOURCE / "_learners").rglob("*.py")):
+        for part in (part for part in ast.walk(ast.parse(path.read_text())) if isinstance(part, ast.Compare)):
+            sides = [part.left, *part.comparators]
+            tuples = [side for side in sides if isinstance(side, ast.Tuple | ast.List | ast.Set)]
+            sides += [one for side in tuples for one in side.elts]
+            compared = {side.value for side in sides if isinstance(side, ast.Constant)}
+            assert compared.isdisjoint(FAMILIES), f"{path}:{part.lineno} compares the name of a family"

@@ -119,7 +119,7 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'glasshead' has no attribute {name!r}")
     home = _HOME[name]

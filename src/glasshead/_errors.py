@@ -9,7 +9,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -86,6 +86,23 @@ class Evidence:
         return f"{self.law}: asked {tokens}, {self.expected}, got {self.got}"
 
 
+class Best(Protocol):
+    """What came nearest to a box that was not recovered, as the `best` of an error: a `gh.Recovery` where `gh.recover`
+    or a function of `gh.paper` raised it, a `gh.RecoveredNetwork` or a `gh.ReluNetwork` where these are recovered.
+
+    `isinstance(error.best, gh.Recovery)` tells type checkers, too; what they have in common stands here.
+    """
+
+    @property
+    def queries(self) -> int: ...
+
+    @property
+    def residual(self) -> float | None: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
 class GlassheadError(Exception):
     """The base of all errors about a box."""
 
@@ -100,7 +117,9 @@ class NotIdentifiable(GlassheadError):
 class AccuracyUnreachable(NotIdentifiable):
     """The promise behind the answers does not determine W as finely as was asked; `best` is what it does determine."""
 
-    def __init__(self, message: str, best: Any = None):
+    best: Best | None
+
+    def __init__(self, message: str, best: Any = None):  # a learner's own result, until `gh.recover` hands it back
         super().__init__(message)
         self.best = best
 
@@ -108,6 +127,8 @@ class AccuracyUnreachable(NotIdentifiable):
 class TargetMismatch(GlassheadError):
     """The box is not what was asked for: `evidence` is the answer that shows it, `best` the closest recovery if any,
     `known` what had been learned until then."""
+
+    best: Best | None
 
     def __init__(self, message: str, evidence: Evidence | None = None, best: Any = None):
         super().__init__(f"{message} ({evidence})" if evidence is not None else message)
@@ -130,10 +151,12 @@ class NotConverged(GlassheadError):
     """A numerical method did not reach its goal and says so; `best` is how far it came, `known` what is known for
     sure."""
 
+    best: Best | None
+
     def __init__(self, message: str, best: Any = None, known: dict[str, Any] | None = None):
         super().__init__(message)
         self.best = best
-        self.known = known or {}
+        self.known: dict[str, Any] = known or {}
 
 
 class BudgetExceeded(GlassheadError):
@@ -143,7 +166,7 @@ class BudgetExceeded(GlassheadError):
         super().__init__(message)
         self.budget = budget
         self.needed = needed
-        self.known = known or {}
+        self.known: dict[str, Any] = known or {}
         self.family = ""  # that it was being recovered as, once one was tried
 
 

@@ -44,8 +44,18 @@ class Family:
     for each of `KINDS`, the kinds of answers, that it can be learned from; where signs are none of them, `otherwise`
     says what to do instead. `options` are arguments of `gh.recover` that this family has to itself. `sizes` are what
     such a box has beside its dimension and rank, by these names known to `gh.plan`, `glasshead new` and `model.random`;
-    `made` says whether there is `model.random`, `opens` whether its learners go on from the answers that recognition
-    asked for, an `Opening`.
+    where there is no such `random`, `made_as` is the family whose models are boxes of this one. `opens` says whether
+    its learners go on from the answers that recognition asked for, an `Opening`.
+
+    What lies `behind` the heads stays unknown, if anything does: the model asks the box for it, and all heads are read
+    together. `inside` names what reads that after the heads, for `network=True`. In a box with `places` the order of
+    tokens may matter. Where nothing bounds W although it is known, `unbounded` says when that is. Answers in float32
+    take `few_digits` times as many queries.
+
+    `recognised` are the kinds of answers from which "auto" may come to this family. One that is `final` ends the search
+    where its parameters do not show: those of any other family would not, either. A box that is no such single head may
+    be one of the family `several`, with more heads. `sized` is what such a box is called once its sizes are told,
+    `enough` the same for a budget that its plan says is enough; empty where the plan takes what nobody knows.
     """
 
     name: str
@@ -56,8 +66,23 @@ class Family:
     otherwise: str = ""
     options: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
-    made: bool = True
+    made_as: str = ""
     opens: bool = False
+    behind: bool = False
+    inside: str | None = None
+    places: bool = False
+    unbounded: str = ""
+    few_digits: int = 1
+    recognised: tuple[str, ...] = ()
+    final: bool = True
+    several: str = ""
+    sized: str = ""
+    enough: str = ""
+
+    @property
+    def made(self) -> bool:
+        """Whether its model has a `random`."""
+        return not self.made_as
 
     def kind(self, answers: str, outputs: int | None) -> str:
         """Which of `KINDS` an oracle with such `answers` has, if one is known to hold so many numbers."""
@@ -88,6 +113,10 @@ FAMILIES = {
             what="a single attention head",
             methods={"value": HEAD, "vector": VECTOR_HEAD, "sign": SIGNS},
             opens=True,
+            recognised=KINDS,
+            several="multi-head",
+            sized="one head",
+            enough="one head",
         ),
         Family(
             name="multi-head",
@@ -98,6 +127,9 @@ FAMILIES = {
             opens=True,
             otherwise="from them one head can be recovered, family='attention'",
             sizes=("heads",),
+            recognised=("value", "vector"),
+            sized="{heads} heads of rank {rank}",
+            enough="{heads} heads",
         ),
         Family(
             name="transformer",
@@ -107,6 +139,9 @@ FAMILIES = {
             methods={"value": Method("_learners:learn_transformer", "_checks:check_held_out")},
             otherwise="family='any-network' reads W through the network",
             sizes=("width",),
+            few_digits=12,
+            recognised=("value",),
+            sized="one head with a ReLU network of {width} neurons",
         ),
         Family(
             name="any-network",
@@ -115,7 +150,12 @@ FAMILIES = {
             what="a single attention head with a network behind it",
             methods={"value": FRONT, "vector": FRONT, "sign": FRONT},
             options=("norm",),
-            made=False,
+            made_as="transformer",
+            behind=True,
+            recognised=("value", "vector"),
+            several="block",
+            sized="one head with any network behind it",
+            enough="one head with a network behind it",
         ),
         Family(
             name="block",
@@ -126,10 +166,20 @@ FAMILIES = {
             options=("residual_map",),
             otherwise="a block is read from all its outputs",
             sizes=("heads",),
+            behind=True,
+            inside="_learners.block:read_whole_block",
+            places=True,
+            unbounded="where positions matter, or where promises leave W open",
+            few_digits=3,
+            recognised=("vector",),
+            final=False,
+            sized="{heads} heads in a block, {dim} numbers per answer",
         ),
     )
 }
-FAMILY_NAMES = ("auto", *FAMILIES)  # what a user may ask for
+SINGLE_HEAD = FAMILIES["attention"]  # what a box is taken for where nothing else is known of it
+AUTO = "auto"  # no family: that a look at the box is to say which
+FAMILY_NAMES = (AUTO, *FAMILIES)  # what a user may ask for
 
 
 def resolve(name: str) -> Any:

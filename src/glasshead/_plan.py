@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ._families import ANSWERS, named, resolve
+from ._families import ANSWERS, FAMILIES, SINGLE_HEAD, Family, named, resolve
 from ._limits import BITS, OVERHEAD, bits_for, information_limit
 from ._validate import check_rank, positive, whole
 
@@ -17,7 +17,6 @@ EACH = {"value": 10, "sign": 160}  # queries for a score that is read through an
 REFUSED = 1.2  # times the plan of the dearest family: what all attempts together may cost where none succeeds
 SOLVED_AT_ONCE = 1800  # in any dimension: heads that nothing isolates, or scores behind a box that is hardly a head
 DTYPES = "float64", "float32"
-FEW_DIGITS = {"transformer": 12, "block": 3}  # times as many queries where answers are in float32
 PLACE_QUERIES = 400  # looking for tokens where that network shows the scores, for a normalisation, and the check
 
 
@@ -72,9 +71,6 @@ class Sizes:
     outputs: int = 1
     dtype: str = "float64"
 
-    def times(self, family: str) -> int:
-        return 1 if self.dtype == "float64" else FEW_DIGITS[family]
-
     @property
     def score_bits(self) -> int:
         """Bits of every score read from signs, if W has the norm `sqrt(dim)`: scores of unit vectors are then about
@@ -107,18 +103,30 @@ def planned(box: Sizes, family: str) -> Planned:
         return plan_auto(box)
     if (refusal := declared.refusal(box.answers)) is not None:
         raise ValueError(refusal)
-    return resolve(declared.plan)(box)
+    return planned_as(declared, box)
+
+
+def planned_as(declared: Family, box: Sizes) -> Planned:
+    """The plan of that family, for answers of so many digits."""
+    found: Planned = resolve(declared.plan)(box)
+    return found if box.dtype == "float64" else found._replace(queries=declared.few_digits * found.queries)
 
 
 def plan_auto(box: Sizes) -> Planned:
     """What "auto" asks at most before it refuses: a fifth more than the dearest family that it may try, which takes
     `SOLVED_AT_ONCE` at least. From yes and no it tries one head only."""
+    least = planned_as(SINGLE_HEAD, box)
     if box.answers == "sign":
-        return plan_attention(box)
-    tried = [plan_attention(box), plan_heads(box), plan_any_network(box)]
-    tried += [] if box.width is None else [plan_transformer(box)]
-    tried += [] if box.outputs == 1 else [plan_block(box)]
-    return Planned(math.ceil(REFUSED * max(SOLVED_AT_ONCE, *(each.queries for each in tried))), tried[0].parameters)
+        return least
+    kinds = {"value"} if box.outputs == 1 else {"value", "vector"}
+    dearest = max(planned_as(declared, box).queries for declared in FAMILIES.values() if may_be(declared, kinds, box))
+    return Planned(math.ceil(REFUSED * max(SOLVED_AT_ONCE, dearest)), least.parameters)
+
+
+def may_be(declared: Family, kinds: set[str], box: Sizes) -> bool:
+    """Whether "auto" may come to that family from such kinds of answers, and its sizes are told."""
+    told = all(getattr(box, size) is not None for size in declared.sizes)
+    return told and not kinds.isdisjoint(declared.recognised)
 
 
 def plan_attention(box: Sizes) -> Planned:
@@ -153,7 +161,7 @@ def plan_transformer(box: Sizes) -> Planned:
     network = (whole(box.width, "width", least=1) + 1) * (box.dim + box.biases)
     head = information_limit(box.dim, box.rank, key_bias=box.biases)
     queries = math.ceil(1.6 * network) + head + NETWORK_OVERHEAD + OVERHEAD + DISCOVERY
-    return Planned(box.times("transformer") * queries, head - box.dim + network)
+    return Planned(queries, head - box.dim + network)
 
 
 # Queries of a block, at most: for each dimension of differences, row, sequence of scores, and dimension of pairs.
@@ -172,7 +180,7 @@ def plan_block(box: Sizes) -> Planned:
     parameters = H * (2 * (2 * r * d - r * r) + (d if box.biases else 0))
     encoder = JACOBIANS * d + PAIRED * d + rows + columns
     decoder = READ_LENGTHS * (TOLD * d + math.ceil(1.4 * (d + 1) * (r + 6)) + d * (r + 4))
-    return Planned(box.times("block") * (max(encoder, decoder) + OVERHEAD + 64), parameters)
+    return Planned(max(encoder, decoder) + OVERHEAD + 64, parameters)
 
 
 def plan_any_network(box: Sizes) -> Planned:

@@ -1,6 +1,7 @@
 """Shapes in signatures, `Float[np.ndarray, "n d"]`: checked by jaxtyping and beartype in the tests, free elsewhere.
 
-`ArrayLike` is numpy's for type checkers alone: what is wrong with an argument, `_validate` says better than beartype.
+`ArrayLike` is numpy's for type checkers alone, `Answering` what a box is to a user, (B, N, d) tokens to B answers: what
+is wrong with an argument, `_validate` says better than beartype.
 """
 
 from __future__ import annotations
@@ -8,11 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
     from jaxtyping import Float as Float
     from numpy.typing import ArrayLike as ArrayLike
     from numpy.typing import DTypeLike as DTypeLike
+
+    Answering = Callable[[np.ndarray], ArrayLike]
 else:
-    ArrayLike = DTypeLike = Any
+    Answering = ArrayLike = DTypeLike = Any
     try:
         from jaxtyping import Float
     except ImportError:  # users do not need the test tools

@@ -43,12 +43,50 @@ def of_signs() -> float:
     return gh.distance(found.model, head, up_to_scale=True)
 
 
+def kept(folder: Path) -> int:
+    """A model and its answers with two decimals; what is found of it when a thousand decimals are wanted."""
+    file = gh.save(gh.Attention.random(4, seed=5), folder / "head.safetensors")
+    match gh.load(file):
+        case gh.Attention() as head:
+            box = gh.defences.rounded(head, decimals=2)
+            assert_type(box.tolerance, float | None)
+        case gh.TwoLayer() | gh.Placed():
+            raise AssertionError("a head was saved")
+        case other:
+            raise AssertionError(f"a {other.family} of {len(other.heads)} heads")
+    try:
+        gh.recover(gh.ValueOracle(box, tolerance=0.005, max_norm=1e3), family="attention", accuracy=1e-300)
+    except gh.AccuracyUnreachable as error:
+        if isinstance(error.best, gh.Recovery):
+            assert_type(error.best, gh.Recovery)
+            assert_type(error.best.bound, float | None)
+            return error.best.queries
+    except (gh.TargetMismatch, gh.NotConverged) as error:
+        if error.best is not None:
+            assert_type(error.best.queries, int)
+            assert_type(error.best.residual, float | None)
+        if isinstance(error.best, gh.RecoveredNetwork):
+            assert_type(error.best.width, int)
+    return 0
+
+
+def of_the_paper() -> gh.Recovery:
+    head = gh.Attention.random(3, seed=4)
+    assert_type(gh.paper.theorem_4_1(gh.ValueOracle(head)), gh.Recovery)
+    return gh.paper.theorem_4_1(head)
+
+
 def mistakes() -> None:
     """Never called: what a type checker says before a query is spent."""
     gh.recover(gh.ValueOracle(box, dim=6), rank="four")  # pyright: ignore[reportArgumentType]
     gh.recover(gh.ValueOracle(box, dim=6), familly="attention")  # pyright: ignore[reportCallIssue]
     gh.ValueOracle(box, dim="6")  # pyright: ignore[reportArgumentType]
     gh.plan("6")  # pyright: ignore[reportArgumentType]
+    gh.load(6)  # pyright: ignore[reportArgumentType]
+    gh.equivalent(gh.load("one.safetensors"), gh.load("other.safetensors"))  # pyright: ignore[reportArgumentType]
+    gh.paper.theorem_4_1("box")  # pyright: ignore[reportArgumentType]
+    gh.defences.rounded(6, decimals=2)  # pyright: ignore[reportArgumentType]
+    gh.report(gh.TargetMismatch("refused").best)  # pyright: ignore[reportArgumentType]
 
 
 def main(folder: Path) -> None:
@@ -68,6 +106,8 @@ def main(folder: Path) -> None:
     assert_type(gh.plan(6), int)
     assert_type(gh.report(found, folder / "report.html"), Path)
     assert of_signs() < 1e-2
+    assert kept(folder) > 0
+    assert of_the_paper().queries == 12
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .._families import FAMILIES, named
+from .._families import AUTO, FAMILIES, named
 from .._limits import information_limit
 from .._oracles import Report
 from .._types import no_type_check
@@ -164,7 +164,7 @@ def audit(
     X = usual_sequences(box.dim, box.reach, seed) if honest is None else given_sequences(honest, box.dim)
     asked = Honest(X, answered(box, X), box.answers == "sign")
     parameters = information_limit(box.dim) if truth is None else count_parameters(truth)
-    kind = family or ("auto" if truth is None or truth.family not in FAMILIES else truth.family)
+    kind = family or (AUTO if truth is None or truth.family not in FAMILIES else truth.family)
     if defences is None:
         declared = named(kind)
         signs = declared is None or "sign" in declared.methods

@@ -18,6 +18,7 @@ from scipy.special import softmax
 from .._models import Attention
 from .._oracles import Oracle
 
+FITTED = Attention.family  # what is fitted, whatever the box is
 FIT_TOKENS = 4  # of the sequences asked: long enough for attention to choose, short enough for every token to count
 SHORTEST_SHARE = 2.0**-5  # of the longest token: scores are then a thousandth as large, and no softmax is saturated
 LEAST_EQUATIONS = 1.5  # answers for each parameter: with fewer there is nothing to average

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .copies import FITTING, Finding
+from .fit import FITTED
 from .settings import BUDGET, NONE
 
 READ_WHOLE, DIRECTION, PARTLY, NOT_COPIED, SPENT = "recovered", "direction", "partly", "refused", "budget"
@@ -83,7 +84,7 @@ def ranked(findings: Sequence[Finding], threshold: float, fewest: int) -> list[F
     fit was tried on is not among them, nor a limit that leaves room to know everything; no defence of answers is, where
     the fit did not suit the box, since reading as it is found something else than one head."""
     bare = next((found for found in findings if found.group == NONE), None)
-    suits = bare is None or bare.family == "attention"
+    suits = bare is None or bare.family == FITTED
     kept = [found for found in findings if held(found, threshold) and found.group != NONE]
     answers = [found for found in kept if found.limit is None and found.fitted and suits]
     limits = [found for found in kept if found.limit is not None and found.limit < fewest]
@@ -109,7 +110,7 @@ def recommendation(
             f"The cheapest defence that held: {answers.name} ({answers.defence}), which costs honest users "
             f"{as_share(answers.distortion)} of the spread of their answers; {verdict(answers, threshold)}."
         )
-    elif bare is not None and bare.family != "attention":
+    elif bare is not None and bare.family != FITTED:
         said.append("The box is not one head, and a fit to others was not tried: no defence of answers is recommended.")
     else:
         said.append(f"Nothing that was done to tokens or answers kept the error of a copy above {threshold:g}.")

@@ -31,7 +31,6 @@ EXAMPLES = examples(
 )
 DIMS = 16, 32, 64
 HEADS, NEURONS = 2, 2  # of a box, where nobody says how many: heads, and neurons for each dimension
-MADE_AS = {"any-network": "transformer"}  # what is made where a family has no random model of its own
 WARM = 16  # the dimension of the first box of a family, whose row is not kept: what is imported has no part in times
 MEANING = (
     "limit: the information limit, free parameters over the numbers per answer; plan: the queries said beforehand, at "
@@ -99,7 +98,7 @@ class Task(NamedTuple):
 
 
 def made_as(family: str) -> str:
-    return MADE_AS.get(family, family)
+    return FAMILIES[family].made_as or family
 
 
 def tasks(

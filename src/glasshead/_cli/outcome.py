@@ -17,6 +17,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from .._errors import BudgetExceeded, GlassheadError, NotConverged, NotIdentifiable, OracleError, TargetMismatch
+from .._families import FAMILIES, SINGLE_HEAD
 from .._oracles import Oracle
 from .._plan import plan
 from .._recovery import Recovery
@@ -59,16 +60,13 @@ def cost(price: float, queries: int) -> str:
 
 def enough_for(error: BudgetExceeded, oracle: Oracle) -> str:
     """A budget that suffices, where what is known of the box says so."""
-    box, known_heads = {"answers": oracle.answers, "biases": True}, error.known.get("heads")
-    if error.family in ("", "attention"):
-        what, queries = "for one head", plan(oracle.dim, **box)
-    elif error.family == "any-network":
-        what, queries = "for one head with a network behind it", plan(oracle.dim, family="any-network", **box)
-    elif error.family == "multi-head" and known_heads:
-        what, queries = f"for {known_heads} heads", plan(oracle.dim, family="multi-head", heads=known_heads, **box)
-    else:
+    declared = FAMILIES.get(error.family, SINGLE_HEAD)
+    sizes: dict[str, Any] = {name: error.known.get(name) for name in declared.sizes}
+    if not declared.enough or not all(sizes.values()):
         return f"It takes {error.budget + error.needed:,} queries at least; glasshead plan --help says what decides"
-    return f"--budget {queries} is enough {what} of dimension {oracle.dim}, biases included"
+    queries = plan(oracle.dim, family=declared.name, answers=oracle.answers, biases=True, **sizes)
+    what = declared.enough.format(**sizes)
+    return f"--budget {queries} is enough for {what} of dimension {oracle.dim}, biases included"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .._families import AUTO, FAMILIES, SINGLE_HEAD
 from .options import Answers, FamilyName, Json, Price, Rank, WantedAccuracy, examples
 from .screen import console, print_json, rows
 
@@ -22,7 +23,7 @@ USUAL_HEADS = 2, 4, 8, 12  # numbers of heads that "auto" is planned for, where 
 
 def command(
     dim: Annotated[int, typer.Option(min=1, help="The length of a token.")],
-    family: FamilyName = "attention",
+    family: FamilyName = SINGLE_HEAD.name,
     rank: Rank = None,
     heads: Annotated[int, typer.Option(min=1, help="How many heads the box has.")] = 1,
     answers: Answers = "value",
@@ -40,7 +41,7 @@ def command(
     box = Sizes(dim, rank, heads, width, answers, accuracy, biases, outputs, dtype)
     queries, parameters = planned(box, family)
     limit = parameters if answers == "value" else (parameters - 1) * box.score_bits
-    kinds = plans_of_kinds(box) if family == "auto" else {}
+    kinds = plans_of_kinds(box) if family == AUTO else {}
     if as_json:
         more = ({"kinds": kinds} if kinds else {}) | ({} if price is None else {"cost": price * queries})
         print_json({"dim": dim, "family": family, "queries": queries, "limit": limit} | more)
@@ -66,15 +67,13 @@ def plans_of_kinds(box) -> dict[str, int]:
     from .._plan import planned
 
     one = replace(box, heads=1)
-    kinds = {"one head": planned(one, "attention").queries}
     if box.answers == "sign":
-        return kinds
-    for H in USUAL_HEADS if box.heads == 1 else (box.heads,):
-        each = replace(box, heads=H, rank=box.rank or max(1, box.dim // H))
-        if box.dim >= H:
-            kinds[f"{H} heads of rank {each.rank}"] = planned(each, "multi-head").queries
-            kinds[f"{H} heads in a block, {box.dim} numbers per answer"] = planned(each, "block").queries
-    kinds["one head with any network behind it"] = planned(one, "any-network").queries
-    if box.width is not None:
-        kinds[f"one head with a ReLU network of {box.width} neurons"] = planned(one, "transformer").queries
-    return kinds
+        return {SINGLE_HEAD.sized: planned(one, SINGLE_HEAD.name).queries}
+    numbers = USUAL_HEADS if box.heads == 1 else (box.heads,)
+    several = [replace(box, heads=H, rank=box.rank or max(1, box.dim // H)) for H in numbers if box.dim >= H]
+    known = [family for family in FAMILIES.values() if family.recognised]
+    boxes = [(SINGLE_HEAD, one)]
+    boxes += [(family, each) for each in several for family in known if "heads" in family.sizes]
+    boxes += [(family, one) for family in known if not family.sizes and family is not SINGLE_HEAD]
+    boxes += [(family, one) for family in known if "width" in family.sizes and box.width is not None]
+    return {family.sized.format(**vars(each)): planned(each, family.name).queries for family, each in boxes}

@@ -175,7 +175,7 @@ class Attention(Head, Exported):
         check_shape(v.ndim in (1, 2) and len(v) == dim and v.size > 0, f"v of shape ({dim},) or ({dim}, k)", v.shape)
         check_shape(bias.shape in ((), v.shape[1:]), f"a bias of shape {v.shape[1:] or '()'}", bias.shape)
         self.v: np.ndarray = v.astype(dtype, copy=False)
-        self.bias = np.broadcast_to(bias.astype(dtype), v.shape[1:])[()]
+        self.bias: np.ndarray = np.broadcast_to(bias.astype(dtype), v.shape[1:])[()]
 
     @classmethod
     def from_projections(

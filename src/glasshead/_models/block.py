@@ -80,15 +80,19 @@ class Block(WholeLayer):
             raise ValueError(f"expected residual_map to be one of {RESIDUAL_MAPS}, got {residual_map!r}")
         if behind is not None and not callable(behind):
             raise TypeError(f"expected behind to be a callable that asks the box, got {type(behind).__name__}")
-        self.residual_map, self.norms, self.parallel = residual_map, tuple(norms), parallel
-        self.behind, self.asked = behind, 0
+        self.residual_map: str = residual_map
+        self.norms: tuple[Norm, ...] = tuple(norms)
+        self.parallel: bool = parallel
+        self.behind: Any = behind
+        self.asked: int = 0
         count = len(self._sum.heads)
         if rotary is not None and len(rotary.heads) != count:
             raise ValueError(f"expected rotary positions of {count} heads, got {len(rotary.heads)}")
-        self.rotary, self.slopes = rotary, None if slopes is None else as_real(slopes, "slopes")
+        self.rotary: Rotary | None = rotary
+        self.slopes: np.ndarray | None = None if slopes is None else as_real(slopes, "slopes")
         if self.slopes is not None:
             check_shape(self.slopes.shape == (count,), f"slopes of shape ({count},)", self.slopes.shape)
-        self.unembedding = None if unembedding is None else as_real(unembedding, "unembedding")
+        self.unembedding: np.ndarray | None = None if unembedding is None else as_real(unembedding, "unembedding")
         self.free: np.ndarray = np.zeros((0, d)) if free is None else as_real(free, "free")
         check_shape(self.free.ndim == 2 and self.free.shape[1] == d, f"free directions (f, {d})", self.free.shape)
 
@@ -203,12 +207,10 @@ class Block(WholeLayer):
         return self
 
     def _layer(self) -> Layer:
-        notes: list[str] = []
-        if self.front is not None:
-            notes.append("the norm before has gains of 1 and shifts of 0: its own are folded in")
-        if self.residual_map != RESIDUAL_MAPS[0]:
-            notes.append("value maps are those that single tokens see, up to one invertible map of the outputs")
-        return Layer(self.heads, None, self.rotary, self.slopes, tuple(notes))
+        folded = "the norm before has gains of 1 and shifts of 0: its own are folded in"
+        mapped = "value maps are those that single tokens see, up to one invertible map of the outputs"
+        notes = (folded,) * (self.front is not None) + (mapped,) * (self.residual_map != RESIDUAL_MAPS[0])
+        return Layer(self.heads, None, self.rotary, self.slopes, notes)
 
     def tensors(self) -> dict[str, np.ndarray]:
         named = {name: tensor for name, tensor in self._sum.tensors().items() if name != "bias"}
@@ -227,13 +229,12 @@ class Block(WholeLayer):
         check_shape(index.shape == () and index in range(len(RESIDUAL_MAPS)), "one of the residual maps", index.shape)
         norms = [(name.split("."), float(eps)) for name, eps in sorted(tensors.items()) if name.startswith("norms.")]
         check_shape(tensors["free"].ndim == 2, "free directions (f, d)", tensors["free"].shape)
-        turning = part(tensors, "rotary")
         behind = [kind.from_tensors(named) for name, kind in BEHIND.items() if (named := part(tensors, name))]
         return cls(
             MultiHead.from_tensors(heads | {"bias": np.zeros(tensors["free"].shape[-1])}).heads,
             residual_map=RESIDUAL_MAPS[int(index)],
             norms=[Norm(kind, eps or None, place) for (_, _, kind, place), eps in norms],
-            rotary=Rotary.from_tensors(turning) if turning else None,
+            rotary=Rotary.from_tensors(turning) if (turning := part(tensors, "rotary")) else None,
             slopes=tensors.get("slopes"),
             unembedding=tensors.get("unembedding"),
             parallel="parallel" in tensors,
@@ -245,6 +246,5 @@ class Block(WholeLayer):
         norms = "".join(f", {norm.kind} norm {norm.place}" for norm in self.norms)
         places = ", rotary positions" * (self.rotary is not None) + ", slopes" * (self.slopes is not None)
         behind = "" if self.behind is not None else ", nothing behind"
-        return (
-            f"Block(dim={self.dim}, heads={len(self.heads)}, residual_map={self.residual_map!r}{norms}{places}{behind})"
-        )
+        said = f"residual_map={self.residual_map!r}{norms}{places}{behind}"
+        return f"Block(dim={self.dim}, heads={len(self.heads)}, {said})"

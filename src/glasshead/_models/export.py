@@ -32,8 +32,10 @@ class StateDict(dict[str, Any]):
         key_value_heads: int | None = None,
     ) -> None:
         super().__init__(named)
-        self.chosen, self.frequencies, self.key_value_heads = chosen, frequencies, key_value_heads
-        self.activation = ""  # and eps of both norms, of a whole layer: what its config must have
+        self.chosen: str = chosen
+        self.frequencies: np.ndarray | None = frequencies
+        self.key_value_heads: int | None = key_value_heads
+        self.activation: str = ""  # and eps of both norms, of a whole layer: what its config must have
         self.eps: tuple[float, ...] = ()
 
 

@@ -75,7 +75,7 @@ def written_whole(path: Path) -> Generator[Path, None, None]:
         part.unlink(missing_ok=True)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> Model | TwoLayer:
     """Read a model that `gh.save` wrote; anything else is refused with the reason, as a ValueError or an OSError."""
     path = Path(path)
     if path.is_dir():

@@ -39,7 +39,8 @@ class MultiHead(Circuits):
         outputs, bias = heads[0].v.shape[1:], as_real(bias, "bias")
         check_shape(bias.shape in ((), outputs), f"a bias of shape {outputs or '()'}", bias.shape)
         self.dtype: np.dtype[Any] = np.result_type(*(head.dtype for head in heads))
-        self.bias = (bias + sum(head.bias for head in heads)).astype(self.dtype) + np.zeros(outputs, self.dtype)
+        total = (bias + sum(head.bias for head in heads)).astype(self.dtype)
+        self.bias: np.ndarray = total + np.zeros(outputs, self.dtype)
         self.heads: tuple[Attention, ...] = tuple(without_bias(head, self.dtype) for head in heads)
         self._stacked = Stacked(self.heads)
 

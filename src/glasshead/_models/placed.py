@@ -33,7 +33,8 @@ class Placed:
     def __init__(self, model: Any, positions: ArrayLike) -> None:
         if getattr(model, "family", None) not in FAMILIES:
             raise TypeError(f"expected a glasshead model to add positions to, got {type(model).__name__}")
-        self.model, self.positions = model, as_real(positions, "positions")
+        self.model: Any = model
+        self.positions: np.ndarray = as_real(positions, "positions")
         shape = self.positions.shape
         check_shape(len(shape) == 2 and shape[1] == model.dim, f"positions of shape (N, {model.dim})", shape)
 

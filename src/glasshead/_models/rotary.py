@@ -80,7 +80,7 @@ class Rotary:
     """
 
     def __init__(self, heads: Iterable[Turning]) -> None:
-        self.heads = tuple(heads)
+        self.heads: tuple[Turning, ...] = tuple(heads)
         for head in self.heads:
             (r, d), m = head.K.shape, len(head.frequencies)
             check_shape(head.Q.shape == (r, d), f"Q of shape {(r, d)}, as K", head.Q.shape)

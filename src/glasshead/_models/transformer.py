@@ -165,7 +165,7 @@ class Transformer(Head):
         check_shape(b.shape == w.shape, f"b of shape {w.shape}, like w", b.shape)
         check_shape(c.shape == (), "one number c", c.shape)
         inner, w, b = (array.astype(dtype, copy=False) for array in (inner, w, b))
-        self.network = Network(inner, w, b, dtype.type(c))
+        self.network: Network = Network(inner, w, b, dtype.type(c))
 
     @classmethod
     def random(cls, dim: int, width: int, rank: int | None = None, seed: int = 0) -> Transformer:

@@ -6,16 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from .._errors import GlassheadError, OracleError
-from .._types import no_type_check
+from .._types import Answering, no_type_check
 from .._validate import box_dim, check_callable, positive, real
 from .base import ROUNDOFF, Oracle
-
-Answering = Callable[[np.ndarray], ArrayLike]  # what a box is to a user: (B, N, d) tokens to B answers
 
 FORMAT_BITS = 8, 11, 24, 53  # significant ones: bfloat16, float16, float32, float64
 BY_CHANCE = 2  # numbers of a format may all happen to have so many zeros in the end
@@ -95,14 +94,14 @@ class BoxOracle(Oracle):
         dtype: DTypeLike = "float64",
     ):
         check_callable(f)
-        self.dim = box_dim(f, dim, "a token", f"{type(self).__name__}(f, dim=...)")
-        self.max_norm = None if max_norm is None else positive(max_norm, "max_norm")
+        self.dim: int = box_dim(f, dim, "a token", f"{type(self).__name__}(f, dim=...)")
+        self.max_norm: float | None = None if max_norm is None else positive(max_norm, "max_norm")
         if device is not None:
             raise ValueError(f"expected device=None, got {device!r}: this version asks boxes through numpy only")
-        self.dtype = np.dtype(dtype)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
         if self.dtype.name not in ("float64", "float32", "float16"):
             raise ValueError(f"expected dtype to be 'float64', 'float32' or 'float16', got {dtype!r}")
-        self.queries = 0
+        self.queries: int = 0
         self._f = f
         self._outputs: tuple[int, ...] | None = None
         self._precision = Precision(self.dtype)
@@ -218,8 +217,8 @@ class ValueOracle(BoxOracle):
         dtype: DTypeLike = "float64",
     ):
         super().__init__(f, dim, max_norm=max_norm, device=device, dtype=dtype)
-        self.tolerance = real(tolerance, "tolerance", "a finite number >= 0", lambda x: x >= 0)
-        self.rtol = real(rtol, "rtol", "a number >= 0 and below 1", lambda x: 0 <= x < 1)
+        self.tolerance: float = real(tolerance, "tolerance", "a finite number >= 0", lambda x: x >= 0)
+        self.rtol: float = real(rtol, "rtol", "a number >= 0 and below 1", lambda x: 0 <= x < 1)
 
     def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
         expected = (len(X), *self._outputs) if self._outputs is not None else None

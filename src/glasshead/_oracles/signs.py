@@ -43,7 +43,8 @@ class SignOracle(BoxOracle):
         dtype: DTypeLike = "float64",
     ):
         super().__init__(f, dim, max_norm=max_norm, device=device, dtype=dtype)
-        self.flips = real(flips, "flips", f"a probability from 0 to {MOST_FLIPS}", lambda x: 0 <= x <= MOST_FLIPS)
+        wanted = f"a probability from 0 to {MOST_FLIPS}"
+        self.flips: float = real(flips, "flips", wanted, lambda x: 0 <= x <= MOST_FLIPS)
 
     def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
         if answers.shape == (len(X), 1):

@@ -24,6 +24,7 @@ from .._errors import (
     TargetMismatch,
     law_of,
 )
+from .._families import FAMILIES, Family
 from .._oracles import Flat, Oracle
 from .._recovery import Recovery
 from .guess import LAST_RESORT, NO_GUESS, Guess
@@ -40,6 +41,10 @@ class Failure:
     @property
     def family(self) -> str:
         return self.guess.families[0]
+
+    @property
+    def declared(self) -> Family:
+        return FAMILIES[self.family]
 
     @property
     def law(self) -> str:
@@ -64,9 +69,9 @@ class Failure:
     @property
     def left(self) -> Guess:
         """What the guess has left to try: nothing, where answers hide parameters. That a network is flat somewhere, or
-        what a block hides, says nothing of other families."""
+        what a block hides, says nothing of other families: those are not final."""
         hidden = isinstance(self.error, NotIdentifiable) and not isinstance(self.error, Flat)
-        return NO_GUESS if hidden and self.family != "block" else self.guess.without(self.family)
+        return NO_GUESS if hidden and self.declared.final else self.guess.without(self.family)
 
     @property
     def unfinished(self) -> bool:
@@ -123,8 +128,8 @@ class Tries:
 
     @property
     def inaccurate_block(self) -> GlassheadError | None:
-        """That the box may be a block whose answers have too few digits."""
-        blocks = (failure.error for failure in self.failures if failure.family == "block")
+        """That the box may be a block, in which tokens may have places, whose answers have too few digits."""
+        blocks = (failure.error for failure in self.failures if failure.declared.places)
         return next((error for error in blocks if isinstance(error, AccuracyUnreachable)), None)
 
 

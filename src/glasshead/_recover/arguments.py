@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from .._checks import BALANCE_QUERIES, JUDGE_QUERIES, ODDS_QUERIES, QUERIES, SIGN_QUERIES
-from .._families import Family, named, with_option
+from .._families import AUTO, FAMILIES, SINGLE_HEAD, Family, named, with_option
 from .._limits import check_budget
 from .._models import Norm
 from .._oracles import PLACES, Oracle
@@ -56,7 +56,7 @@ def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) ->
         raise TypeError(f"expected norm to be 'auto', None or a gh.Norm, got {norm!r}; try gh.Norm('layer', 1e-5)")
     if isinstance(norm, Norm) and (norm.eps is None or norm.place != "before"):
         raise ValueError(f"expected a norm before the head with an eps, got {norm!r}")
-    if norm != "auto" and family not in ("auto", *(having := with_option("norm"))):
+    if norm != "auto" and family not in (AUTO, *(having := with_option("norm"))):
         raise ValueError(f"expected norm only with family {' or '.join(map(repr, having))}, got it with {family!r}")
     if wanted.places is not None:
         whole(wanted.places, "places", least=PLACES)  # as many as the judge asks about
@@ -68,8 +68,11 @@ def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) ->
 def check_network_wanted(network: Any, family: str) -> None:
     if not isinstance(network, bool):
         raise TypeError(f"expected network to be True or False, got {network!r}")
-    if network and family not in ("auto", "block"):
-        raise ValueError(f"expected network=True only with family 'block' or 'auto', got it with {family!r}")
+    having = [name for name, declared in FAMILIES.items() if declared.inside] + [AUTO]
+    if network and family not in having:
+        raise ValueError(
+            f"expected network=True only with family {' or '.join(map(repr, having))}, got it with {family!r}"
+        )
 
 
 def settings(wanted: Wanted) -> dict[str, Any]:
@@ -85,14 +88,14 @@ def settings(wanted: Wanted) -> dict[str, Any]:
 def family_without_look(wanted: Wanted) -> str | None:
     """The family to try where there is nothing to recognise: one that was named, the only one that has a norm, or one
     head where answers are yes and no, which say nothing about what is behind it."""
-    if wanted.family != "auto":
+    if wanted.family != AUTO:
         return wanted.family
     if isinstance(wanted.norm, Norm):
-        return "any-network"
-    return None if wanted.box.answers == "value" else "attention"
+        return with_option("norm")[0]
+    return None if wanted.box.answers == "value" else SINGLE_HEAD.name
 
 
 def expected_queries(wanted: Wanted, declared: Family) -> int:
     """For the progress report. Where sizes that nobody knows yet decide, it is what one head would take."""
-    box, family = wanted.box, "attention" if declared.sizes else declared.name
+    box, family = wanted.box, SINGLE_HEAD.name if declared.sizes else declared.name
     return plan(box.dim, family=family, rank=wanted.rank, answers=box.answers, accuracy=wanted.accuracy)

@@ -11,9 +11,9 @@ import numpy as np
 
 from .._checks import find_cause_of, find_rounded_tokens, find_unsteady
 from .._errors import HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch, Tried
-from .._families import FAMILIES
+from .._families import FAMILIES, SINGLE_HEAD
 from .._journal import journalled
-from .._models import Block, Norm
+from .._models import Norm
 from .._oracles import (
     Answering,
     Oracle,
@@ -98,9 +98,10 @@ def recover(
     kept = nullcontext((wanted.box, None)) if journal is None else journalled(wanted.box, journal, settings(wanted))
     with bar() if progress is True else nullcontext(progress or None) as report, kept as (asked, file):
         with guarded(asked, budget, report) as box:
-            box.expect(expected_queries(wanted, FAMILIES.get(family, FAMILIES["attention"])))
+            box.expect(expected_queries(wanted, FAMILIES.get(family, SINGLE_HEAD)))
             found, warning, seen = recover_or_say(box, wanted)
-            found = recover_inside(seen, found, wanted) if network and isinstance(found.model, Block) else found
+            inside = FAMILIES[found.family].inside if network else None
+            found = recover_inside(inside, seen, found, wanted) if inside else found
             found = check_with_places(found, seen, wanted) if isinstance(seen, Unplaced) else found
         if file is not None and file.said:
             found = replace(found, reason=f"{found.reason}; {file.said}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._checks import TOO_FEW_DIGITS
 from .._errors import AccuracyUnreachable, BudgetExceeded, GlassheadError, NotConverged
-from .._families import NEEDED, PROMISES, Family
+from .._families import AUTO, FAMILIES, NEEDED, PROMISES, SINGLE_HEAD, Family
 from .._oracles import DOUBLE, Budgeted, Oracle
 from .._plan import plan
 from .._recovery import Recovery
@@ -19,12 +19,13 @@ LARGEST_BOUND = float(np.finfo(float).max)  # on an error of W: a larger one is 
 
 def add_notes(error: GlassheadError, tried: Sequence[str], rank: int | None, dim: int, outputs: int) -> None:
     """What else may be said to someone whose box is of none of the families that were tried."""
-    if rank is not None and "multi-head" not in tried:
-        error.add_note('If there may be several heads of that rank, family="multi-head" allows for them')
-    if tried[-1] == "any-network" and "block" not in tried:
+    if rank is not None and (several := SINGLE_HEAD.several) not in tried:
+        error.add_note(f'If there may be several heads of that rank, family="{several}" allows for them')
+    last = FAMILIES[tried[-1]]
+    if last.behind and last.several and last.several not in tried:
         error.add_note(
             f"Several heads in front of a network show apart only in all of its outputs: this box gives "
-            f"{outputs} of {dim}; with all of them family='block' may find them"
+            f"{outputs} of {dim}; with all of them family={last.several!r} may find them"
         )
 
 
@@ -34,15 +35,16 @@ CAUSE_QUERIES = 64  # of the plan, for finding out why, once nothing explains th
 
 @contextmanager
 def within_plan(oracle: Oracle, family: str, last: bool, outputs: int, start: int) -> Generator[Oracle]:
-    """The oracle for an attempt under "auto", which began after `start` queries. A block, several heads, and what is
-    tried `last` may take no more than is left of their plan; how many neurons a network has, and so its plan, shows
-    late."""
-    if not last and family not in ("block", "multi-head"):
+    """The oracle for an attempt under "auto", which began after `start` queries. Several heads, also in a block, and
+    what is tried `last` may take no more than is left of their plan; how many neurons a network has, and so its plan,
+    shows late. What heads have behind them is read with all of them together, however many."""
+    declared = FAMILIES[family]
+    if not last and "heads" not in declared.sizes:
         yield oracle
         return
-    heads = 1 if last or family == "block" else MOST_HEADS * oracle.dim
+    heads = 1 if last or declared.behind else MOST_HEADS * oracle.dim
     dtype = "float64" if oracle.roundoff <= DOUBLE else "float32"
-    most = plan(oracle.dim, family="auto", heads=heads, outputs=outputs, dtype=dtype) - CAUSE_QUERIES
+    most = plan(oracle.dim, family=AUTO, heads=heads, outputs=outputs, dtype=dtype) - CAUSE_QUERIES
     asked = Budgeted(oracle, max(0, most - (oracle.queries - start)))
     try:
         yield asked
@@ -69,8 +71,9 @@ def inaccurate(oracle: Oracle, accuracy: float | None, found: Recovery, needed: 
     advice = f"{needed} is needed" if needed else "its numbers have too few digits"
     asked = f"asked for ||W_hat - W||_F <= {accuracy or 0.0:.3g}"
     if found.bound is None:
-        where = " where positions matter, or where promises leave W open" if found.family == "block" else ""
-        why = f"for family {found.family!r} nothing bounds W{where}: it is only checked on fresh queries"
+        where = FAMILIES[found.family].unbounded
+        what = f"nothing bounds W {where}" if where else "nothing bounds W"
+        why = f"for family {found.family!r} {what}: it is only checked on fresh queries"
         return AccuracyUnreachable(f"{asked}, but {why}; leave accuracy= out, or take what was found from .best", found)
     if not np.isfinite(found.bound):
         return AccuracyUnreachable(f"this box's answers do not bound W at all; {advice}", found)

@@ -20,7 +20,7 @@ from .._errors import (
     NotIdentifiable,
     TargetMismatch,
 )
-from .._families import resolve
+from .._families import AUTO, SINGLE_HEAD, resolve
 from .._learned import STAYS_A_BOX
 from .._limits import confidence_of, would_pass
 from .._models import Placed
@@ -40,7 +40,7 @@ def find_unplaced(box: Oracle, wanted: Wanted, refusal: GlassheadError) -> Unpla
         if not box.exact:
             raise NotConverged("they are looked for in answers without tolerance= and rtol= only")
         found = find_places(box, np.random.default_rng(wanted.seed), wanted.places)
-        if found.one_head and wanted.family not in ("auto", "attention"):
+        if found.one_head and wanted.family not in (AUTO, SINGLE_HEAD.name):
             raise NotConverged(f"they stand in front of one head, not of family {wanted.family!r}")
         return found
     except (TargetMismatch, NotConverged, NotIdentifiable) as error:
@@ -53,7 +53,7 @@ def without_places(
 ) -> tuple[Recovery, str]:
     """What is found behind them; where nothing is, the first refusal says that, too."""
     try:
-        family = "attention" if box.one_head else wanted.family
+        family = SINGLE_HEAD.name if box.one_head else wanted.family
         asked = Unplaced(wanted.box, box.positions, box.outputs, box.one_head)
         found, warning = attempt(box, wanted._replace(box=asked, family=family))
         # What is allowed beside vectors hides a softly capped head.
@@ -104,11 +104,11 @@ def check_all_places(placed: Recovery, model: Any, box: Unplaced, wanted: Wanted
     return replace(placed, queries=box.sent, residual=residual, reason=words)
 
 
-def recover_inside(box: Oracle, found: Recovery, wanted: Wanted) -> Recovery:
-    """What was found, with the network of the block; a refusal has the heads as the best that is known."""
+def recover_inside(inside: str, box: Oracle, found: Recovery, wanted: Wanted) -> Recovery:
+    """What was found, with the network of the block, which `inside` names how to read; a refusal has the heads as the
+    best that is known."""
     try:
-        read = resolve("_learners.block:read_whole_block")
-        whole, words, residual = read(box, found.model, np.random.default_rng(wanted.seed))
+        whole, words, residual = resolve(inside)(box, found.model, np.random.default_rng(wanted.seed))
     except BudgetExceeded as error:
         error.known["heads"] = found
         raise

@@ -164,6 +164,7 @@ def read_residual(oracle: Oracle, model: MultiHead, rng: np.random.Generator) ->
     return float(np.abs(model(X) - truth).max() / np.abs(truth).max())
 
 
+Polished = tuple[np.ndarray, np.ndarray]  # scores, and the values that belong to them
 SATURATED_SCORE = 30.0  # past this size a score saturates whatever the ratio
 FIT_ACCURACY = 1e-13  # relative: a few hundred roundings, past which neither a step nor a misfit says anything
 
@@ -204,14 +205,14 @@ def pairs(
     return polished_pairs(s, fitted_values(s, t, y), t, y)
 
 
-def polished_pairs(s, c, t, y, values_known: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def polished_pairs(s: np.ndarray, c: np.ndarray, t: np.ndarray, y: np.ndarray, values_known: bool = False) -> Polished:
     """Scores and values that fit y best, row by row, from a first guess; by MINPACK's Levenberg-Marquardt."""
     rows = [polished_row(*row, t, values_known) for row in zip(s, c, y, strict=True)]
     return np.array([score for score, _ in rows]), np.array([value for _, value in rows])
 
 
-def polished_row(s, c, y, t, values_known: bool) -> tuple[np.ndarray, np.ndarray]:
-    def unpack(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def polished_row(s: np.ndarray, c: np.ndarray, y: np.ndarray, t: np.ndarray, values_known: bool) -> Polished:
+    def unpack(x: np.ndarray) -> Polished:
         return np.clip(x[: len(s)], -SATURATED_SCORE, SATURATED_SCORE), c if values_known else x[len(s) :]
 
     def residual(x: np.ndarray) -> np.ndarray:
@@ -237,7 +238,7 @@ def fitted_values(s: Float[np.ndarray, "P H"], t: Float[np.ndarray, " M"], y: Fl
     )
 
 
-def by_sums(one, other, together) -> np.ndarray:
+def by_sums(one: np.ndarray, other: np.ndarray, together: np.ndarray) -> np.ndarray:
     """For each pair of `one` its partner in `other`, so that the half sums lie in `together`; all are (H, 2)."""
     sums = (one[:, None] + other) / np.sqrt(2)
     cost = np.sum((sums[:, :, None] - together) ** 2, axis=-1).min(axis=-1)

@@ -4,11 +4,9 @@ the same for the same input (`noisy`), or a sign that is sometimes wrong (`flipp
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from .._types import no_type_check
+from .._types import Answering, no_type_check
 from .._validate import real, whole
 from ._defence import Defence, as_numbers
 
@@ -24,8 +22,8 @@ class rounded(Defence):
     """
 
     @no_type_check
-    def __init__(self, f: Any, decimals: int) -> None:
-        self.decimals = whole(decimals, "decimals")
+    def __init__(self, f: Answering, decimals: int) -> None:
+        self.decimals: int = whole(decimals, "decimals")
         super().__init__(f, f"decimals={decimals}", tolerance=0.5 * 10.0**-self.decimals)
 
     def answered(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -46,7 +44,7 @@ class half(Defence):
     It keeps `rtol = 2**-11`, and `tolerance = 2**-25` since tiny numbers have fewer digits. From 65520 on it overflows.
     """
 
-    def __init__(self, f: Any) -> None:
+    def __init__(self, f: Answering) -> None:
         super().__init__(f, tolerance=2.0**-25, rtol=2.0**-11)
 
     def answered(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -66,7 +64,7 @@ class bfloat16(Defence):
 
     BITS, SMALLEST = 8, -133  # significant bits, and the exponent of the smallest positive number
 
-    def __init__(self, f: Any) -> None:
+    def __init__(self, f: Answering) -> None:
         super().__init__(f, tolerance=2.0**-134, rtol=2.0**-self.BITS)
 
     def answered(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -90,8 +88,8 @@ class gaussian(Defence):
     """
 
     @no_type_check
-    def __init__(self, f: Any, sigma: float, seed: int = 0) -> None:
-        self.sigma = real(sigma, "sigma", "a number >= 0", lambda x: x >= 0)
+    def __init__(self, f: Answering, sigma: float, seed: int = 0) -> None:
+        self.sigma: float = real(sigma, "sigma", "a number >= 0", lambda x: x >= 0)
         super().__init__(f, f"sigma={sigma}, seed={seed}", tolerance=None)
         self._rng = np.random.default_rng(whole(seed, "seed", least=0))
 
@@ -113,8 +111,8 @@ class flipped(Defence):
     """
 
     @no_type_check
-    def __init__(self, f: Any, probability: float, seed: int = 0) -> None:
-        self.probability = real(probability, "probability", "a number from 0 to 1", lambda x: 0 <= x <= 1)
+    def __init__(self, f: Answering, probability: float, seed: int = 0) -> None:
+        self.probability: float = real(probability, "probability", "a number from 0 to 1", lambda x: 0 <= x <= 1)
         super().__init__(f, f"probability={probability}, seed={seed}", tolerance=None)
         self._rng = np.random.default_rng(whole(seed, "seed", least=0))
 
@@ -137,7 +135,7 @@ class noisy(Defence):
     """
 
     @no_type_check
-    def __init__(self, f: Any, tolerance: float, seed: int = 0) -> None:
+    def __init__(self, f: Answering, tolerance: float, seed: int = 0) -> None:
         bound = real(tolerance, "tolerance", "a number >= 0", lambda x: x >= 0)
         super().__init__(f, f"tolerance={tolerance}, seed={seed}", tolerance=bound)
         self._bound, self._seed = bound, whole(seed, "seed", least=0)

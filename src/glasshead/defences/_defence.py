@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from .._types import ArrayLike, no_type_check
+from .._types import Answering, ArrayLike, no_type_check
 from .._validate import check_callable, positive
 
 
@@ -30,7 +28,7 @@ class Defence:
     defences add up. `tolerance` and `rtol` are None where nothing is promised, as with Gaussian noise.
     """
 
-    def __init__(self, f: Any, setting: str = "", *, tolerance: float | None = 0.0, rtol: float = 0.0) -> None:
+    def __init__(self, f: Answering, setting: str = "", *, tolerance: float | None = 0.0, rtol: float = 0.0) -> None:
         """`setting` is for the repr; `tolerance` and `rtol` are what this defence alone keeps, None for nothing."""
         check_callable(f)
         self._f, self._setting = f, setting
@@ -80,11 +78,11 @@ class clipped(Defence):
     """
 
     @no_type_check
-    def __init__(self, f: Any, max_norm: float) -> None:
+    def __init__(self, f: Answering, max_norm: float) -> None:
         super().__init__(f, f"max_norm={max_norm}")
         limit = positive(max_norm, "max_norm")
         self._limit = limit
-        self.max_norm = limit if self.max_norm is None else min(limit, self.max_norm)
+        self.max_norm: float | None = limit if self.max_norm is None else min(limit, self.max_norm)
 
     def asked(self, X: np.ndarray) -> np.ndarray:
         # Relative to its largest entry, so that no square overflows.

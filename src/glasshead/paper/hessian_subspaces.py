@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._errors import NotIdentifiable, TargetMismatch
 from .._linalg import rms
 from .._oracles import Oracle, as_oracle, read_unit_rows
-from .._types import Float
+from .._types import Answering, Float
 from .._validate import positive, whole
 from ._blockdiag import blocks_and_kernel
 
@@ -58,7 +56,7 @@ OVERLAP = 0.1  # cosine between directions of two heads from which on they are n
 
 
 def hessian_subspaces(
-    oracle: Any, step: float = 1e-3, points: int = 2, seed: int = 0
+    oracle: Oracle | Answering, step: float = 1e-3, points: int = 2, seed: int = 0
 ) -> list[Float[np.ndarray, "d _"]]:
     """Orthonormal bases of the subspaces of Assumption C.1, one for each head, to about the square of `step`.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -11,14 +10,14 @@ from .._errors import NotIdentifiable
 from .._models import Attention, MultiHead
 from .._oracles import Oracle, Within, as_oracle
 from .._recovery import Recovery, recovered
-from .._types import ArrayLike
+from .._types import Answering, ArrayLike
 from .._validate import as_real, check_shape
 from .theorem_4_1 import theorem_4_1
 
 ORTHONORMAL = 1e-8  # bases found numerically are orthonormal to about 1e-14; typed ones to fewer digits
 
 
-def proposition_c_2(oracle: Any, bases: Iterable[ArrayLike]) -> Recovery:
+def proposition_c_2(oracle: Oracle | Answering, bases: Iterable[ArrayLike]) -> Recovery:
     """The proof of Proposition C.2 as it stands, in exactly `sum_h (d_h + d_h**2)` queries.
 
     >>> rng = np.random.default_rng(0)

@@ -11,14 +11,14 @@ from .._errors import NotIdentifiable
 from .._limits import information_limit
 from .._linalg import numerical_rank
 from .._models import Transformer
-from .._oracles import Antisymmetric, Counted, as_oracle
+from .._oracles import Antisymmetric, Counted, Oracle, as_oracle
 from .._recovery import Recovery, recovered
 from .._relu import recover_relu
-from .._types import ArrayLike
+from .._types import Answering, ArrayLike
 from .theorem_4_1 import theorem_4_1
 
 
-def section_4_1(oracle: Any, learn_ffn: Callable[..., Any] = recover_relu) -> Recovery:
+def section_4_1(oracle: Oracle | Answering, learn_ffn: Callable[..., Any] = recover_relu) -> Recovery:
     """The reduction of Section 4.1 as it stands: the queries of `learn_ffn`, and `2 (d + d**2)` for W.
 
     >>> target = gh.Transformer.random(4, width=6, seed=1)
@@ -32,15 +32,15 @@ def section_4_1(oracle: Any, learn_ffn: Callable[..., Any] = recover_relu) -> Re
     `gh.recover_relu` needs no assumption. W comes from `f(X) - f(-X)`, a plain head with `v = A w`, through Theorem 4.1
     and its probes. Where `A w = 0` that is silent: `NotIdentifiable` by this route, though `gh.recover` reads W.
     """
-    oracle = Counted(as_oracle(oracle))
+    counted = Counted(as_oracle(oracle))
 
     def one_row(x: ArrayLike) -> np.ndarray:
-        return oracle(np.asarray(x)[:, None])
+        return counted(np.asarray(x)[:, None])
 
-    network = learn_ffn(one_row, oracle.dim)
-    spent = oracle.queries
+    network = learn_ffn(one_row, counted.dim)
+    spent = counted.queries
     try:
-        head: Any = theorem_4_1(Antisymmetric(oracle)).model
+        head: Any = theorem_4_1(Antisymmetric(counted)).model
     except NotIdentifiable as error:
         raise NotIdentifiable(
             'A w = 0: f(X) - f(-X) is 0 whatever W is; gh.recover(oracle, family="transformer") reads W another way'
@@ -48,8 +48,8 @@ def section_4_1(oracle: Any, learn_ffn: Callable[..., Any] = recover_relu) -> Re
     model, width = Transformer(head.W, network.A, network.w), np.shape(network.w)[0]
     return recovered(
         model,
-        rank=numerical_rank(np.linalg.svd(model.W, compute_uv=False), oracle.dim),
-        queries=oracle.queries,
-        limit=information_limit(oracle.dim) + width * oracle.dim,
+        rank=numerical_rank(np.linalg.svd(model.W, compute_uv=False), counted.dim),
+        queries=counted.queries,
+        limit=information_limit(counted.dim) + width * counted.dim,
         reason=f"Section 4.1, unchecked: {spent} queries for a network of {width} neurons, two for every score of W",
     )

@@ -5,8 +5,6 @@ Other proofs of the paper read v and scores in the same two ways.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.special import logit  # pyright: ignore[reportMissingTypeStubs]
 
@@ -15,11 +13,12 @@ from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Oracle, as_oracle, read_unit_rows
 from .._recovery import Recovery, recovered
+from .._types import Answering
 
 PROBE_KINDS = ("basis", "gaussian")
 
 
-def theorem_4_1(oracle: Any, probes: str = "basis", seed: int = 0) -> Recovery:
+def theorem_4_1(oracle: Oracle | Answering, probes: str = "basis", seed: int = 0) -> Recovery:
     """The proof of Theorem 4.1 as it stands, in exactly `d + d**2` queries, as reference and baseline.
 
     >>> target = gh.Attention.random(8, seed=1)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import sensing
 from .._errors import NotConverged
 from .._limits import information_limit
 from .._models import Attention
-from .._oracles import as_oracle, read_unit_rows
+from .._oracles import Oracle, as_oracle, read_unit_rows
 from .._recovery import Recovery, recovered
-from .._types import no_type_check
+from .._types import Answering, no_type_check
 from .._validate import check_rank, whole
 from .theorem_4_1 import read_unit_scores
 
@@ -20,7 +18,7 @@ ITERATION_LEFTOVER = 1e-5  # singular values below this part of the largest are 
 
 
 @no_type_check
-def theorem_5_1(oracle: Any, rank: int, measurements: int | None = None, seed: int = 0) -> Recovery:
+def theorem_5_1(oracle: Oracle | Answering, rank: int, measurements: int | None = None, seed: int = 0) -> Recovery:
     """The proof of Theorem 5.1 as it stands: `d + measurements` queries and the convex program (2).
 
     >>> target = gh.Attention.random(12, rank=1, seed=1)

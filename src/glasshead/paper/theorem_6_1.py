@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,13 +13,13 @@ from .._linalg import numerical_rank
 from .._models import Attention
 from .._oracles import Oracle, as_oracle, read_unit_rows
 from .._recovery import Recovery, recovered
-from .._types import no_type_check
+from .._types import Answering, no_type_check
 from .lemma_a_1 import TAU_CLIP, clipped_logit
 from .tolerance import MARGIN_CONSTANT, accuracy_for, check_assumptions
 
 
 @no_type_check
-def theorem_6_1(oracle: Any, W_bound: float, margin: float, corrected: bool = False) -> Recovery:
+def theorem_6_1(oracle: Oracle | Answering, W_bound: float, margin: float, corrected: bool = False) -> Recovery:
     """The proof of Theorem 6.1 as it stands, or mended, in exactly `d + d**2` queries.
 
     >>> target = gh.Attention([[1.5, 0.0], [-1.0, 0.5]], [0.6, -0.8])
