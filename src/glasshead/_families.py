@@ -44,7 +44,7 @@ class Family:
     for each of `KINDS`, the kinds of answers, that it can be learned from; where signs are none of them, `otherwise`
     says what to do instead. `options` are arguments of `gh.recover` that this family has to itself. `sizes` are what
     such a box has beside its dimension and rank, by these names known to `gh.plan`, `glasshead new` and `model.random`;
-    where there is no such `random`, `made_as` is the family whose models are boxes of this one. `opens` says whether
+    where there is no `model.random`, `made_as` is the family whose models are boxes of this one. `opens` says whether
     its learners go on from the answers that recognition asked for, an `Opening`.
 
     What lies `behind` the heads stays unknown, if anything does: the model asks the box for it, and all heads are read
