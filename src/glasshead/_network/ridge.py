@@ -65,7 +65,10 @@ def fitted(f: Any, slope: Any, t: Float[np.ndarray, "m P"], c: Float[np.ndarray,
 def descended(
     f: Any, slope: Any, t: np.ndarray, c: np.ndarray, theta: Float[np.ndarray, "n 2"], rounds: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Levenberg's method for many fits at once: where they end, and their squared misfits."""
+    """Levenberg's method for many fits at once: where they end, and their squared misfits.
+
+    One after another, as `_least_squares` has it, thousands of fits of two numbers each would take too long.
+    """
 
     def rest(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         F = f(theta[:, :1] * t + theta[:, 1:])

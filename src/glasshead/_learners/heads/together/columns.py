@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...._errors import NotConverged
+from ...._least_squares import levenberg
 from ...._linalg import random_rotation
 from ...._types import Float
 from .even import EvenPart
-from .pairs import Pairs, levenberg
+from .pairs import Pairs
 from .tolerances import ANSWER_ERRORS, FOLLOWED, LARGEST_GATE, PROPORTIONAL, SMALLEST_COLUMN
 
 HYPERPLANE_TRIES = 4000

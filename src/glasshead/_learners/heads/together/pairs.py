@@ -7,75 +7,16 @@ and half of `z.total`, is even in z:
 
 It does not change when a pair (k_h, v_h) changes its sign; `orientation` tells signs later. This module has G of given
 pairs, its derivatives, the fit of pairs to answers, and random keys to ask about.
-
-The fit is Levenberg's method, for equations that hold exactly: each step solves `(J^T J + damping I) dx = J^T r` with
-the columns of J scaled to length 1, and the damping falls while steps help. The normal equations square the condition
-of J, which costs digits of a step but none of the solution: the residual is always that of the equations themselves, so
-it ends at rounding, or it is in the wrong place. MINPACK's Levenberg-Marquardt
-(`scipy.optimize.least_squares(method="lm")`) solves by QR and takes twice as long here (13 s against 6 s on the hidden
-heads of the tests); where the problem is small, as in `baselines`, that one is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from ...._linalg import rms
+from ...._least_squares import levenberg
 from ...._types import Float
-
-STEPS, TRIALS = 60, 12  # at most, and of dampings for each
-FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-15  # over the mean square of a column; the last one is a few roundings
-UP, DOWN = 4.0, 5.0
-NO_GAIN = 1e-3  # of the residual: a step that lessens it by less than that gains nothing
-STALLS = 2  # steps without a gain, at the end: roundings go up and down
-
-
-def levenberg(
-    residual: Callable[[np.ndarray], np.ndarray],
-    jacobian: Callable[[np.ndarray], np.ndarray],
-    x: Float[np.ndarray, " p"],
-    enough: float,
-) -> tuple[Float[np.ndarray, " p"], float]:
-    """The parameters and the root mean square of `residual = data - model` there; `jacobian` is that of the model.
-
-    Once the root mean square is `enough` it goes on only while it gains.
-    """
-    damping, left, stalled = FIRST_DAMPING, residual(x), 0
-    for _ in range(STEPS):
-        J = jacobian(x)
-        if not np.isfinite(J).all():  # parameters that ran away
-            break
-        scale = np.linalg.norm(J, axis=0)
-        scale[scale == 0] = 1.0
-        J = J / scale
-        square, slope = J.T @ J, J.T @ left
-        for _ in range(TRIALS):
-            tried = x + damped_step(square, slope, damping) / scale
-            new = residual(tried)
-            if np.linalg.norm(new) < np.linalg.norm(left):
-                break
-            damping *= UP
-        else:
-            break
-        gain = 1 - np.linalg.norm(new) / np.linalg.norm(left)
-        x, left, damping = tried, new, max(damping / DOWN, LEAST_DAMPING)
-        stalled = stalled + 1 if gain < NO_GAIN or not left.any() else 0
-        if stalled >= STALLS or (rms(left) <= enough and stalled):
-            break
-    return x, rms(left)
-
-
-def damped_step(square: np.ndarray, slope: np.ndarray, damping: float) -> np.ndarray:
-    while True:
-        try:
-            return cho_solve(cho_factor(square + damping * np.eye(len(square))), slope)
-        except LinAlgError:
-            damping *= 100 * UP
-
 
 SPREAD = 4.0  # of the lengths of z, either way
 HALF_ON = 2.5  # the largest score of a head that is neither on nor off
