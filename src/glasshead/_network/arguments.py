@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from .._oracles import Oracle, ValueOracle
-from .._validate import box_dim, check_callable, whole
+from .._oracles import InputOracle, Oracle
+from .._validate import whole
 
 SMOOTH_ACTIVATIONS = "gelu", "gelu-tanh", "silu"
 PLAIN: dict[str, tuple[str, ...]] = {
@@ -19,19 +17,9 @@ GATED: dict[str, tuple[str, ...]] = {"auto": SMOOTH_ACTIVATIONS, "swiglu": ("sil
 ACTIVATION_NAMES = ("auto", *SMOOTH_ACTIVATIONS, "relu", "swiglu", "geglu")
 
 
-def as_single_tokens(f: Any, dim: Any) -> tuple[Oracle, list[int]]:
-    """An oracle on `(B, 1, d)`, and the number of axes of each answer so far."""
-    if isinstance(f, Oracle):
-        return f, []
-    check_callable(f, "x")
-    axes: list[int] = []
-
-    def ask(X: np.ndarray) -> np.ndarray:
-        answers = np.asarray(f(X[:, 0]))
-        axes.append(answers.ndim)
-        return answers
-
-    return ValueOracle(ask, box_dim(f, dim, "an input", "recover_network(f, dim)")), axes
+def as_single_tokens(f: Any, dim: Any) -> Oracle:
+    """An oracle on `(B, 1, d)`."""
+    return f if isinstance(f, Oracle) else InputOracle(f, dim, "recover_network(f, dim)")
 
 
 def check_network_arguments(activation: Any, sphere: Any, widest: Any, budget: Any, progress: Any) -> None:

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._linalg import random_rotation, unit
-from .._oracles import Oracle
-from .._relu import FLOATS_AT_ONCE
+from .._oracles import CHUNK_BYTES, Oracle
 from .._types import Float
 
 # Both of order 8.
@@ -53,7 +52,7 @@ class Domain(ABC):
 
     def ask(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """Answers, a row each, however many numbers they are."""
-        rows = max(1, FLOATS_AT_ONCE // self.dim)
+        rows = max(1, CHUNK_BYTES // (8 * self.dim))
         parts = [np.asarray(self.oracle(X[i : i + rows, None])) for i in range(0, len(X), rows)]
         return np.concatenate(parts).reshape(len(X), -1).astype(np.float64)
 

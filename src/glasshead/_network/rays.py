@@ -52,7 +52,7 @@ def find_bent(
     """The neurons of a box that answers with unit vectors, asked at inputs of this length; output weights in units of
     the mean length of what is normalised. `slack` is an error of answers, over their lengths, that differences do not
     show, since it varies as smoothly as they do."""
-    domain = replace(domain_of(as_single_tokens(f, dim)[0], True, radius, ROUGH_ANSWERS, rng), rays=True)
+    domain = replace(domain_of(as_single_tokens(f, dim), True, radius, ROUGH_ANSWERS, rng), rays=True)
     steps = find_steps(domain, rng)
     steps = replace(steps, error=max(steps.error, slack * steps.typical))
     if not steps.smooth:

@@ -5,6 +5,5 @@ In reading order: `learn` (the entry), `scale` (the first look), `homogeneous` (
 `tolerances`, all absolute ones in one place.
 """
 
-from .homogeneous import FLOATS_AT_ONCE
 from .learn import recover_relu
 from .neurons import ReluNetwork, choose_signs

@@ -12,9 +12,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from .._linalg import rms
+from .._oracles import CHUNK_BYTES
 from .._types import Float
 from .gradients import Pieces
-from .homogeneous import FLOATS_AT_ONCE, Homogeneous
+from .homogeneous import Homogeneous
 from .scale import AnswerNoise
 from .tolerances import LSQR
 
@@ -86,7 +87,7 @@ def solve_dense(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float
     shape = (weights.shape[1], X.shape[1])
     unknowns = shape[0] * shape[1]
     normal, right = damp**2 * np.eye(unknowns), np.zeros(unknowns)
-    rows = max(1, FLOATS_AT_ONCE // unknowns)
+    rows = max(1, CHUNK_BYTES // (8 * unknowns))
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
         M = (weights[part, :, None] * X[part, None, :]).reshape(-1, unknowns)
@@ -103,7 +104,7 @@ def far_points(g: Homogeneous, pieces: Pieces, n: int, rng: np.random.Generator)
     X = g.points(2 * n, rng)
     jumps = pieces.jumps
     normals = jumps / np.maximum(np.linalg.norm(jumps, axis=1, keepdims=True), 1e-300)
-    rows = max(1, FLOATS_AT_ONCE // len(jumps))
+    rows = max(1, CHUNK_BYTES // (8 * len(jumps)))
     margin = np.concatenate(
         [np.abs(X[start : start + rows] @ normals.T).min(axis=1) for start in range(0, len(X), rows)]
     )
