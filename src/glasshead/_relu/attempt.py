@@ -12,11 +12,7 @@ from .._linalg import rms
 from .check import AllLengths, Check, read_all_lengths, read_fresh_points
 from .circle import SampledKinks, find_kinks_between
 from .gradients import Gradients, Pieces, find_arcs
-from .homogeneous import HalfCircle, Homogeneous, Lifted
-from .neurons import HomogeneousNeurons, ReluNetwork, to_neurons
-from .repair import read_repaired, worst_arcs
-from .scale import AnswerNoise
-from .tolerances import (
+from .homogeneous import (
     ACCEPTED,
     ACCEPTED_NOISES,
     ACCEPTED_NOISY,
@@ -25,7 +21,13 @@ from .tolerances import (
     GOAL,
     GROSS,
     LARGEST_RESIDUAL,
+    HalfCircle,
+    Homogeneous,
+    Lifted,
 )
+from .neurons import HomogeneousNeurons, ReluNetwork, to_neurons
+from .repair import read_repaired, worst_arcs
+from .scale import AnswerNoise
 
 AUDITS = 3
 REPAIRS = 3

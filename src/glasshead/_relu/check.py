@@ -14,10 +14,9 @@ import numpy as np
 
 from .._errors import LEARNED_NETWORK, Evidence
 from .._types import Float
-from .homogeneous import HalfCircle, Homogeneous, Lifted, Plain
+from .homogeneous import CANCELLED, DEPENDENT_NORMALS, EXCUSED, NOISE_STRETCH, HalfCircle, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
 from .scale import GAIN, NOISE_CAUTION, THIRD, AnswerNoise
-from .tolerances import CANCELLED, DEPENDENT_NORMALS, EXCUSED, NOISE_STRETCH
 
 FRESH_POINTS = 4  # a third of the points lie on the circle, where a missed kink would show
 NOISY_POINTS = 5  # times as many where answers are noisy

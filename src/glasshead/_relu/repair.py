@@ -15,9 +15,8 @@ from .._linalg import rms
 from .._oracles import CHUNK_BYTES
 from .._types import Float
 from .gradients import Pieces
-from .homogeneous import Homogeneous
+from .homogeneous import LSQR, Homogeneous
 from .scale import AnswerNoise
-from .tolerances import LSQR
 
 REPAIRED_SHARE = 0.15  # of the arcs at most, where answers are exact: the rest is good enough
 EXACT_EQUATIONS, NOISY_EQUATIONS = 1.25, 2.0  # per unknown

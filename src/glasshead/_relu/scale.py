@@ -16,8 +16,7 @@ import numpy as np
 from .._errors import NotConverged
 from .._oracles import Oracle
 from .._types import Float
-from .homogeneous import Homogeneous, Lifted, Plain, Seen
-from .tolerances import EXACT_ANSWERS, LADDER_RIPPLE, LADDER_ROUNDING, NOISE_STRETCH
+from .homogeneous import EXACT_ANSWERS, LADDER_RIPPLE, LADDER_ROUNDING, NOISE_STRETCH, Homogeneous, Lifted, Plain, Seen
 
 FEW_STRETCHES, MANY_STRETCHES = 3, 24
 NOISE_CAUTION = 1.5  # few samples, and the largest left out
