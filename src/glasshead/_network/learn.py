@@ -22,17 +22,16 @@ from .._models import ACTIVATIONS
 from .._oracles import InputOracle, Oracle, Report, bar, guarded
 from .._types import ArrayLike, no_type_check
 from .._validate import positive, whole
-from .arguments import GATED, PLAIN, as_single_tokens, check_network_arguments
 from .check import AGAIN, NOISES, NOISIEST, check_asked_again, check_network
 from .creases import learn_creased
 from .directions import Neurons, read_neurons
-from .domain import Domain, SphereDomain, domain_of
+from .domain import Domain, SphereDomain, as_single_tokens, domain_of
 from .piecewise import learn_piecewise
 from .rank_one import isolated, rank_ones
 from .rank_two import rank_twos
 from .refine import inputs_for, refined
 from .result import RecoveredNetwork
-from .ridge import gated_network, plain_network
+from .ridge import GATED, PLAIN, check_network_arguments, gated_network, plain_network
 from .signs import Sided, inputs_needed, with_linear_neurons, with_signs
 from .span import Span, find_span
 from .step import Steps, find_radius, find_steps

@@ -18,12 +18,11 @@ from .._errors import TargetMismatch
 from .._linalg import random_rotation, unit
 from .._models import ACTIVATIONS, Activation, TwoLayer
 from .._types import Float
-from .arguments import PLAIN, as_single_tokens
 from .directions import Neurons
-from .domain import Domain, SphereDomain, domain_of
+from .domain import Domain, SphereDomain, as_single_tokens, domain_of
 from .learn import SPAN_ATTEMPTS, WORST_FIT, find_neurons
 from .ray_creases import find_creased
-from .ridge import Ridges, descended, fitted, total
+from .ridge import PLAIN, Ridges, descended, fitted, total
 from .span import Span, find_span
 from .step import Steps, find_steps
 
