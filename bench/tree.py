@@ -27,9 +27,12 @@ def layers() -> list[list[str]]:
 
 
 def sentence(module: Path) -> str:
-    """The first sentence of its docstring: up to a dot that no abbreviation, with a dot inside, ends in."""
+    """The first sentence of its docstring: up to a dot outside of code that no abbreviation, with a dot inside, ends
+    in."""
     text = ast.get_docstring(ast.parse((module / "__init__.py" if module.is_dir() else module).read_text())) or ""
-    return re.split(r"(?<!\.\w\.)(?<=\.)\s", " ".join(text.split("\n\n")[0].split()), maxsplit=1)[0]
+    words = " ".join(text.split("\n\n")[0].split())
+    ends = [dot.end() for dot in re.finditer(r"(?<!\.\w)\.(?=\s)", words)]
+    return next((words[:end] for end in ends if words.count("`", 0, end) % 2 == 0), words)
 
 
 def here(folder: Path) -> list[Path]:

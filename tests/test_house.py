@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import dataclasses
+import functools
+import importlib
+import inspect
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from bench import tree
@@ -92,6 +98,48 @@ def test_docstrings_stand_alone():
     assert begun == []
 
 
+NAME = re.compile(r"`([A-Za-z_]\w{2,})(?:\[[^`\]]*\])?`")  # alone, or with an index: not a formula
+SUBSCRIPTED = re.compile(r"[A-Za-z]_\w$")  # k_h, B_h
+
+
+@functools.cache
+def modules() -> list[ModuleType]:
+    paths = [path for path in sorted(SOURCE.rglob("*.py")) if not path.stem.startswith("__")]
+    names = [path.relative_to(SOURCE).with_suffix("").parts for path in paths]
+    return [importlib.import_module(".".join(("glasshead", *parts))) for parts in names]
+
+
+def test_docstrings_of_dataclasses_name_their_fields():
+    """A name in backticks is one of the class, of its module, a class or a constant of any, or of Python's."""
+    elsewhere = {name for module in modules() for name in vars(module) if name[0].isupper()} | set(dir(builtins))
+    unknown = []
+    for module in modules():
+        for each in vars(module).values():
+            if not (inspect.isclass(each) and dataclasses.is_dataclass(each) and each.__module__ == module.__name__):
+                continue
+            fields = {field.name for field in dataclasses.fields(each)}
+            known = fields | set(dir(each)) | set(vars(module)) | elsewhere
+            named = set(NAME.findall(each.__doc__ or "")) - known
+            unknown += [f"{module.__name__}.{each.__name__} {x}" for x in sorted(named) if not SUBSCRIPTED.match(x)]
+    assert unknown == []
+
+
+def test_docstrings_name_constants_and_classes_that_exist():
+    """Constants in any formula of any docstring, and what the docstring of a module says about a class."""
+    everywhere = {name for module in modules() for name in vars(module)}
+    unknown = []
+    for module in modules():
+        assert module.__file__
+        tree = ast.parse(Path(module.__file__).read_text())
+        said = [ast.get_docstring(part) for part in ast.walk(tree) if isinstance(part, ast.FunctionDef | ast.ClassDef)]
+        code = [code for text in (module.__doc__, *said) for code in re.findall(r"`([^`]*)`", text or "")]
+        constants = {name for each in code for name in re.findall(r"(?<![\w.])[A-Z][A-Z0-9][A-Z_0-9]{2,}(?!\w)", each)}
+        classes = set(re.findall(r"`((?:[A-Z][a-z]+){2,})`", module.__doc__ or "")) - set(vars(module))
+        unknown += [f"{module.__name__} {name}" for name in sorted(constants - everywhere)]
+        unknown += [f"{module.__name__} {name}" for name in sorted(classes)]
+    assert unknown == []
+
+
 def test_every_package_is_closed():
     """One contract for each: only its own modules import from inside it."""
     packages = {".".join(("glasshead", *init.parent.relative_to(SOURCE).parts)) for init in SOURCE.rglob("__init__.py")}
@@ -112,6 +160,8 @@ def test_a_sentence_is_whole():
     said = {file.stem: tree.sentence(file) for file in (SOURCE / "paper").glob("theorem_*.py")}
     assert said["theorem_5_1"].endswith("Gaussian rank-one measurements and the nuclear norm.")
     assert tree.sentence(SOURCE / "_models") == "What a box may be: parameters and a forward pass."
+    assert "(x_i . (W x_N + key_bias))" in tree.sentence(SOURCE / "_learners/attention.py")
+    assert [line for line in tree.index().splitlines() if line.count("`") % 2] == []
 
 
 ADDING = [section for section in SECTIONS if blocks(section)[1]]

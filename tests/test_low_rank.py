@@ -125,13 +125,13 @@ def known(target, accuracy, seed):
 
 
 def test_an_accuracy_that_leaves_answers_open_is_the_reason():
-    rng = np.random.default_rng(168)
-    W = spectrum(20, 10.0 ** rng.uniform(-8, -1), 168).W
+    rng = np.random.default_rng(136)
+    W = spectrum(20, 10.0 ** rng.uniform(-8, -1), 136).W
     target, accuracy = gh.Attention(W, rng.standard_normal(20)), 10.0 ** rng.uniform(-4, 0)
     with pytest.raises(gh.AccuracyUnreachable, match="is met and leaves that open; ask for a smaller one") as no:
-        gh.recover(target, accuracy=accuracy, seed=168)
+        gh.recover(target, accuracy=accuracy, seed=136)
     assert no.value.best.bound <= accuracy
-    assert gh.recover(target, accuracy=accuracy / 10, seed=168).bound <= accuracy / 10
+    assert gh.recover(target, accuracy=accuracy / 10, seed=136).bound <= accuracy / 10
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,16 @@
 """What is handed back, whatever the family: a confidence that is computed, a `gh.Recovery` in every error, the box."""
 
+import re
 import warnings
 
 import numpy as np
 import pytest
+from bench.stored import load
 
 import glasshead as gh
-from glasshead._learned import HeldOut
+from glasshead._learned import MEASURED, HeldOut
+from glasshead._learned.head import MEASURED_WORDS, WIDENED_WORDS
+from glasshead._learners import learn_attention
 
 from .any_network.blocks import Block
 
@@ -25,6 +29,29 @@ def test_where_nothing_bounds_the_error_fresh_queries_say_how_sure_it_is(target)
     assert found.bound is None
     assert 0.98 < found.confidence < 1
     assert f"wrong on one query in four would pass in {1 - found.confidence:.1%} of cases" in found.reason
+
+
+def test_measured_bounds_held_for_the_boxes_that_the_reason_names():
+    """Behind a network all of an experiment, by the rule of three; of plain heads those that `_checks/bounds` names."""
+    rows, random = (load("any_network")[name] for name in ("rows", "random"))
+    boxes = sum(row["boxes"] for row in rows) + random["boxes"]
+    assert all(row["bounded"] for row in rows)
+    assert random["bound_broken_at"] == []
+    assert random["outcomes"] == {"read": random["boxes"]}
+    assert f"all {boxes} boxes" in MEASURED_WORDS
+    assert 0 < 1 - 3 / boxes - MEASURED < 0.01
+    assert re.findall(r"[\d,]+ boxes", WIDENED_WORDS) == ["9,000 boxes"]
+    assert 9000 in [run["boxes"] for run in load("red")["runs"]]
+
+
+def test_a_plain_head_with_widened_bounds_says_what_they_rest_on():
+    head = gh.Attention.random(6, rank=2)
+    box = gh.ValueOracle(head)
+    wide = learn_attention(box, np.random.default_rng(0)).with_bounds_measured(6.0, 1.0)
+    found = wide.recovery(box.queries, None)
+    assert found.confidence == MEASURED
+    assert WIDENED_WORDS in found.reason
+    assert MEASURED_WORDS not in found.reason
 
 
 def test_what_is_neither_bounded_nor_checked_is_not_called_certain():

@@ -1,13 +1,15 @@
 """Everything glasshead raises about a box, with evidence, and the names of the laws that a box may break, once.
 
-Wrong arguments raise ValueError or TypeError instead.
+Wrong arguments raise ValueError or TypeError instead. Where one method of several stops, its refusal is a value,
+`Tried`, from which a route decides which method is next.
 """
 
 from __future__ import annotations
 
 import copyreg
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -114,7 +116,7 @@ class TargetMismatch(GlassheadError):
         self.known: dict[str, Any] = {}
 
 
-def law_of(error: GlassheadError) -> str:
+def law_of(error: Exception | None) -> str:
     """The law that the box broke, where an error says so, and else nothing."""
     evidence = error.evidence if isinstance(error, TargetMismatch) else None
     return "" if evidence is None else evidence.law
@@ -160,3 +162,35 @@ class JournalError(GlassheadError):
 
 class HeadsMerged(UserWarning):
     """Heads may be so alike that some came out as one: the message says within which tolerance."""
+
+
+Returned = TypeVar("Returned")
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Tried(Generic[Returned]):
+    """What came of one method for a box: what it `found`, or the `refusal` that stopped it."""
+
+    found: Returned | None = None
+    refusal: Exception | None = None
+
+    @staticmethod
+    def of(method: Callable[..., Made], *arguments: Any) -> Tried[Made]:
+        """What the method makes of these arguments. A budget that ends and a box that fails stop every method, so they
+        are raised."""
+        try:
+            return Tried(found=method(*arguments))
+        except (NotConverged, NotIdentifiable, TargetMismatch, np.linalg.LinAlgError) as refusal:
+            return Tried(refusal=refusal)
+
+    @property
+    def law(self) -> str:
+        """The law that the box broke, where that is why it was refused, and else nothing."""
+        return law_of(self.refusal)
+
+    def result(self) -> Returned:
+        """What was found; a refusal is raised."""
+        if self.refusal is not None:
+            raise self.refusal
+        return cast(Returned, self.found)

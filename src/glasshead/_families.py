@@ -39,13 +39,13 @@ class Method:
 class Family:
     """One kind of box.
 
-    `model` is the class of `gh` that such a box is recovered as, whose `family` is this `name`; `plan` says what it
-    takes to recover one of given `Sizes`; `what` is what the box would have to be, in words. `methods` has an entry for
-    each of `KINDS`, the kinds of answers, that it can be learned from; where signs are none of them, `otherwise` says
-    what to do instead. `options` are arguments of `gh.recover` that this family has to itself. `sizes` are what such a
-    box has beside its dimension and rank, by these names known to `gh.plan`, `glasshead new` and `model.random`; `made`
-    says whether there is such a `random`, `opens` whether its learners go on from the answers that recognition asked
-    for, an `opening`.
+    `model` is the class of `gh` that such a box is recovered as, whose `model.family` is this `name`; `plan` says what
+    it takes to recover one of given `Sizes`; `what` is what the box would have to be, in words. `methods` has an entry
+    for each of `KINDS`, the kinds of answers, that it can be learned from; where signs are none of them, `otherwise`
+    says what to do instead. `options` are arguments of `gh.recover` that this family has to itself. `sizes` are what
+    such a box has beside its dimension and rank, by these names known to `gh.plan`, `glasshead new` and `model.random`;
+    `made` says whether there is `model.random`, `opens` whether its learners go on from the answers that recognition
+    asked for, an `Opening`.
     """
 
     name: str

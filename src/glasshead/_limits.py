@@ -1,4 +1,5 @@
-"""How few queries could do: free parameters, bits, and what half-way knowledge says of the rest.
+"""How few queries could do: free parameters, bits, and what half-way knowledge says of the rest; and how sure so many
+make that are answered as predicted.
 
 A query that is answered by one number fixes one free parameter at most, whatever the learner; one that is answered by a
 yes or no fixes one bit.
@@ -18,6 +19,12 @@ OVERHEAD = 104  # pilots, law checks, repeats, re-asked scores, the held-out che
 USUAL = 76  # queries beyond one per parameter that a recovery usually takes, without a key bias
 BITS = 40  # of every score, where answers are signs and no accuracy is asked for
 FEWEST, MOST = 8, 60  # that an accuracy may ask for: past the last one rounding is all there is
+# A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
+# confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
+WRONG = 0.25
+# The confidence from which a bound is proved: 1 where it follows from a promise, this where random looks bound what a
+# rank that was discovered leaves out; what is measured or averaged is less sure.
+PROVED = 0.999
 SCHEME_SLACK = {"full": 2.0, "low rank": 32.0}  # a scheme's bound over d times the error of one score
 
 
@@ -73,6 +80,16 @@ USUAL_SEVERAL = 60  # queries per head beyond one per parameter: jumps, pilots, 
 def heads_left(dim: int, heads: int, rank: int | None = None) -> int:
     """About how many queries are to come where W of so many heads is yet to be read."""
     return heads * (information_limit(dim, rank, key_bias=True) + USUAL_SEVERAL) + OVERHEAD
+
+
+def confidence_of(agreed: int) -> float:
+    """How likely so many fresh queries, which agree, were to show a model that is wrong on a `WRONG` share of them."""
+    return 1 - (1 - WRONG) ** agreed
+
+
+def would_pass(confidence: float) -> str:
+    """How the confidence of a check was obtained, in words; one in four is the `WRONG` share."""
+    return f"a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
 
 
 def check_budget(budget: int, dim: int, accuracy: float | None, answers: str, checks: int) -> None:

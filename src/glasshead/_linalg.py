@@ -16,6 +16,9 @@ import scipy.linalg
 
 from ._types import Float
 
+# In place of a 0 that is divided by; `np.finfo(float).tiny`, as others have it, makes larger quotients of the same.
+LEAST_DIVISOR = 1e-300
+
 
 def norms(x: np.ndarray) -> np.ndarray:
     """The length of every vector along the last axis."""
@@ -124,9 +127,9 @@ def simplex(axis: Float[np.ndarray, " d"], rng: np.random.Generator) -> Float[np
 def cone(axis: Float[np.ndarray, " d"], rng: np.random.Generator, lean: float = np.sqrt(0.5)) -> Frame:
     """d unit vectors that all have the same dot product `lean` with the unit vector `axis`.
 
-    At `lean = 1/sqrt(d)` this is an orthonormal basis (the Householder probes of the design). Leaning further towards
-    the axis buys signal, `lean` instead of `1/sqrt(d)`, for a condition of `1/sqrt(1 - lean^2)` across the axis; the
-    product is best at 45 degrees, and better than the orthonormal choice by `sqrt(d)/2`.
+    At `lean = 1/sqrt(d)` this is an orthonormal basis. Leaning further towards the axis buys signal, `lean` instead of
+    `1/sqrt(d)`, for a condition of `1/sqrt(1 - lean^2)` across the axis; the product is best at 45 degrees, and better
+    than the orthonormal choice by `sqrt(d)/2`.
     """
     d = len(axis)
     if d == 1:
@@ -191,9 +194,8 @@ def inside_frame(
     return Frame(vectors, Q @ base.inverse * np.sqrt(2), float(base.gain * np.sqrt(2)))
 
 
-NEWTON_ROUNDS = 12
 NULL_ROUNDED = 1e-6  # a ratio of singular values below which failing to fall further means rounding
-ASTRAY = 0.5
+NEWTON_ROUNDS, ASTRAY = 12, 0.5  # at most; and how far a step may leave 0 and 1, between which weights lie
 EQUATIONS_EACH = 1.5  # equations for each unknown
 
 
@@ -225,7 +227,6 @@ def null_space(Y: np.ndarray, Z: np.ndarray, guess: np.ndarray, rank: int, free:
             best = NullSpace(null, ratios[-1])
         if m == rank or (len(ratios) > 1 and ratios[-1] > ratios[-2] / 4 and ratios[-1] < NULL_ROUNDED):
             break
-        # Weights lie between 0 and 1: a step that leaves that far behind goes astray.
         weights = np.clip(weights + newton_step(left_null, Z @ null, left_null.T @ A @ null, free), -ASTRAY, 1 + ASTRAY)
     return best
 
@@ -246,4 +247,4 @@ def newton_step(left: np.ndarray, z: np.ndarray, residual: np.ndarray, free: flo
 
 def best_weights(y: np.ndarray, z: np.ndarray) -> np.ndarray:
     """For each row the weight that brings `y - weight z` closest to 0."""
-    return np.clip(np.sum(y * z, axis=1) / np.maximum(np.sum(z**2, axis=1), 1e-300), -ASTRAY, 1 + ASTRAY)
+    return np.clip(np.sum(y * z, axis=1) / np.maximum(np.sum(z**2, axis=1), LEAST_DIVISOR), -ASTRAY, 1 + ASTRAY)

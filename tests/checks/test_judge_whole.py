@@ -56,6 +56,14 @@ def test_what_was_found_is_what_the_box_does(kind):
     assert (learned.bound or 0.0) < 1e-6
 
 
+@pytest.mark.parametrize(("kind", "queries"), [("one", 40 + 8), ("front", 55), ("none", 40)])
+def test_what_the_judge_asks_is_what_it_says(kind, queries):
+    """For a head in front of a network this counts what is asked of the box, and not what predictions ask again."""
+    oracle = Promising(D, box(kind), roundoff=U)
+    judged(found(kind), None, oracle=oracle)
+    assert oracle.queries == queries
+
+
 class Asked(Exception):
     """That a rule was."""
 

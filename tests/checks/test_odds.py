@@ -197,7 +197,7 @@ class Misfit(Promising):
     (0.9, False, True),
     (1.05, True, True),  # 48 more probes
     (1.7, True, True),
-    (1.85, True, False),
+    (1.8, True, False),
     (3.0, False, False),  # by a single pair
 ])  # fmt: skip
 def test_in_a_narrow_format_misfits_count_together(times, more, ok):

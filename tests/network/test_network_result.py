@@ -26,6 +26,8 @@ def test_the_result_says_how_it_was_found(found):
     assert found.bound is None
     assert 0.99 < found.confidence < 1
     assert found.checked.sequences == 72
+    assert "72 fresh inputs agree to" in found.reason
+    assert found.reason.endswith("a model that is wrong on one query in four would pass in 0.0% of cases")
     assert "72 fresh inputs are answered as predicted" in str(found)
     assert found.residual < 1e-12
 

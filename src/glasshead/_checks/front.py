@@ -11,6 +11,7 @@ import numpy as np
 
 from .._errors import SAME_OUTPUT, Evidence
 from .._learned import HeldOut, LearnedFront
+from .._linalg import LEAST_DIVISOR
 from .._meters import Crossings, Place, floor
 from .._models import FrontHead
 from .._oracles import Normalised, Oracle
@@ -84,14 +85,14 @@ def score_rounding(oracle: Oracle, learned: LearnedFront, size: float) -> float:
 
 def closeness(learned: LearnedFront, size: float) -> float:
     """How far other tokens lie from the last one, of their length, for scores that differ by one or less."""
-    return float(min(1.0, 1 / max(size * pull(learned, size), 1e-300)))
+    return float(min(1.0, 1 / max(size * pull(learned, size), LEAST_DIVISOR)))
 
 
 def front_token_size(learned: LearnedFront, reach: float) -> float:
     """The length of check tokens: that of those W was read with, or longer if scores of size one want it."""
     d, L = learned.model.dim, learned.scale
     score = L * (L * learned.model.W_norm / d + float(np.linalg.norm(learned.model.key_bias)) / np.sqrt(d))
-    wanted = L * float(np.clip(np.sqrt(1 / max(score, 1e-300)), 1.0, LONGER_TOKENS))
+    wanted = L * float(np.clip(np.sqrt(1 / max(score, LEAST_DIVISOR)), 1.0, LONGER_TOKENS))
     return min(wanted, reach / 2)
 
 

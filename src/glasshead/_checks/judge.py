@@ -22,6 +22,7 @@ import numpy as np
 
 from .._errors import ALSO_ELSEWHERE, EVERYWHERE, AccuracyUnreachable, NotConverged
 from .._learned import HeldOut, Learned
+from .._limits import PROVED
 from .._models import Block, FrontHead
 from .._oracles import Oracle
 from .answered import OF_RANGE, VOID, Answered, apart, by_length, read_groups, with_doubts
@@ -45,7 +46,6 @@ SEEN_CHANGE = 2.0  # times the error of an answer: what W off by a tenth must ch
 MOST_OFF, MOST_OFF_PROVED = 0.1, 0.5
 # Of the same, promised or not, where nothing but the answers says how well W is known; where fresh tokens do.
 UNBOUNDED_FAR, READ_AGAIN_FAR = 0.02, 0.05
-PROVED = 0.999  # confidence: bounds that follow from a promise, and from a rank that was discovered
 FEWEST_DECIDED = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
 TOO_FEW_DIGITS = "the answers have too few digits for this box"
 NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
@@ -58,11 +58,20 @@ def check_everywhere(
     rng: np.random.Generator,
     doubted: Sequence[np.ndarray] = (),
 ) -> tuple[Learned, HeldOut]:
-    """What is found, with bounds that hold, and what fresh queries say of it, after `JUDGE_QUERIES` more, and
-    `ODDS_QUERIES` for one head, four times as many where it is in doubt, all repeated where answers are averages, and
-    once more without; for a head whose predictions ask the box three times as many of users' size, and all of them
-    twice, but for single tokens, which it says nothing about. Sequences that are `doubted`, by another family or by the
-    check before, are asked, too."""
+    """What is found, with bounds that hold, and what fresh queries say of it. An oracle that averages asks each again
+    and again; but for that the queries are
+
+    - `JUDGE_QUERIES` = 40 ordinary sequences, and those that are `doubted`, by another family or by the check before;
+    - where answers are averages, all of these once more without;
+    - where predictions ask the box, no single tokens: of a block the other 33, three times each, as they are, without
+      attention and as the model has it; of a head in front of a network 55, three times as many of users' size, twice;
+    - of a head alone `ODDS_QUERIES` = 8, as 2 probes of 4; where it is in doubt 32, as 8 of 4, or 48, as 8 of 6, where
+      its arithmetic is measured; 96, as 16 of 6, where its answers are narrow, too, and 288 more, as 48 of 6, where
+      these misfit;
+    - of a head in front of a network, where it is in doubt, 72, as 8 probes of 9, and 16 more without a promise;
+    - of a promise that bounds follow from, 8 answers at most again, and 54 more where it is doubted;
+    - where answers are yes and no, instead of all these what `check_sides_everywhere` asks.
+    """
     oracle.stage = CHECKING
     refuse_unbounded(oracle, learned, held)
     kinds = with_doubted(ordinary_sequences(oracle, learned, rng), oracle, learned, (*held.left, *doubted))

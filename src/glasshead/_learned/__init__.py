@@ -1,6 +1,6 @@
 """What learners hand back: one base class, `Learned`, which says what `gh.recover` needs of each, and its kinds.
 
-- `learned`: the protocol, what fresh queries said about it (`HeldOut`), where a confidence comes from, and models
+- `learned`: the protocol, what fresh queries said about it (`HeldOut`), and models
   around one that was found, which say what may be held against a box
 - `head`: one head, with bounds that follow from a promise, from the scatter of passes, or for yes and no
 - `kinds`: several heads, and one with many outputs: checked, not bounded; a head with a network behind it, which is
@@ -13,12 +13,10 @@ from .head import BOUNDS, MEASURED, LearnedFromSigns, LearnedHead, Quiet, Sample
 from .kinds import LearnedCombined, LearnedFront, LearnedMultiHead, LearnedTransformer, LearnedVector, Promise
 from .learned import (
     FRESH_CAUTION,
-    WRONG,
     HeldOut,
     Learned,
     Predicting,
     head_length,
     suited_length,
     typical_score_error,
-    would_pass,
 )

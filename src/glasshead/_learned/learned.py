@@ -9,13 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._errors import Evidence
+from .._limits import confidence_of, would_pass
 from .._models import AnyModel, Attention, Block, MultiHead, Transformer
 from .._oracles import Oracle
 from .._recovery import Checked, Recovery
 
-# A model that is wrong on this share of fresh queries passes n of them with probability (1 - WRONG)^n. The rest is the
-# confidence where nothing but fresh queries speaks for a model: 0.990 for 16 of them, 0.999 for 24.
-WRONG = 0.25
 FRESH_CAUTION = 3.0  # times an error that shows at two or three fresh last tokens: they show one only so well
 
 
@@ -40,13 +38,8 @@ class HeldOut:
 
     @property
     def confidence(self) -> float:
-        """How likely such queries were to show a model that is wrong on a `WRONG` share of them."""
-        return 0.0 if self.evidence is not None else 1 - (1 - WRONG) ** self.compared
-
-
-def would_pass(confidence: float) -> str:
-    """How the confidence of a check was obtained, in words; one in four is the `WRONG` share."""
-    return f"a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
+        """How likely such queries were to show a model that is wrong on one of four."""
+        return 0.0 if self.evidence is not None else confidence_of(self.compared)
 
 
 UNCHECKED = HeldOut(None, None, "not yet checked")

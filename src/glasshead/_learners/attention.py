@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._checks import Unpromised, check_head_laws, find_promise
-from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch
+from .._errors import BudgetExceeded, NotIdentifiable, TargetMismatch, Tried
 from .._learned import LearnedHead, Sampled
 from .._linalg import cone, rms
 from .._meters import ValueMeter, Values, outputs_error
@@ -36,28 +36,37 @@ def learn_attention(
     Answers may be less accurate than promised: where the same query is answered differently, or answers are rounded to
     a narrow format, the result is an average with an interval for its error.
     """
-    narrow = oracle.narrow
-    if narrow and promises_rounding(oracle):
+    if promises_rounding(oracle):
         return learn_as_rounded(oracle, rng, rank, accuracy)
-    try:
-        found = learn_as_promised(oracle, rng, rank, accuracy, opening)
-    except TargetMismatch as mismatch:
-        reason = find_promise(oracle, mismatch, rng)
-        if narrow or not oracle.narrow:
-            reason.known = mismatch.known
-            raise reason from None
-        found = None
-    if found is None or (oracle.narrow and promises_rounding(oracle)):
-        # In few dimensions it takes the answers up to here to recognise their format.
+    narrow = oracle.narrow
+    tried = Tried.of(learn_or_explain, oracle, rng, rank, accuracy, opening)
+    # In few dimensions it takes the answers up to here to recognise their format.
+    recognised = oracle.narrow and not narrow
+    mismatch = isinstance(tried.refusal, TargetMismatch)
+    if (mismatch and recognised) or (tried.found is not None and promises_rounding(oracle)):
         return learn_attention(oracle, rng, rank, accuracy)
+    found = tried.result()
     if isinstance(found, Unpromised):
         return learn_from_noise(learn_as_promised, oracle, found, rng, rank, accuracy)
     return replace(found, strict=oracle.exact and accuracy is None)
 
 
+def learn_or_explain(
+    oracle: Oracle, rng, rank: int | None, accuracy: float | None, opening: Opening | None
+) -> LearnedHead | Unpromised:
+    """One head from answers as they are promised; a mismatch says which promise would let the box pass."""
+    try:
+        return learn_as_promised(oracle, rng, rank, accuracy, opening)
+    except TargetMismatch as mismatch:
+        reason = find_promise(oracle, mismatch, rng)
+        reason.known = mismatch.known
+        raise reason from None
+
+
 def promises_rounding(oracle: Oracle) -> bool:
-    """Whether what is promised of answers covers that they are rounded, which then needs no allowance of its own."""
-    return oracle.rtol >= oracle.roundoff
+    """Whether answers come in a narrow format, and what is promised of them covers that they are rounded to it, which
+    then needs no allowance of its own."""
+    return oracle.narrow and oracle.rtol >= oracle.roundoff
 
 
 def learn_as_rounded(oracle: Oracle, rng, rank: int | None, accuracy: float | None) -> LearnedHead:

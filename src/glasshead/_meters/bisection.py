@@ -132,7 +132,7 @@ def find_intervals(
 def bisect(
     read_above: Above, names: np.ndarray, reach: np.ndarray, width: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Such intervals for the unknowns of these names, and the end that stayed where it was for `STAYED` answers."""
+    """Intervals of the unknowns of these names, and the end of each that stayed where it was for `STAYED` answers."""
     sign = np.where(read_above(names, np.zeros(len(reach))), 1.0, -1.0)
     near, far = np.zeros(len(reach)), reach.copy()  # near < |x| <= far, unless
     unseen = np.ones(len(reach), bool)  # nobody has asked about far

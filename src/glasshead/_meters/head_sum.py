@@ -4,8 +4,8 @@ With `total` the sum of all v, the answer to `[q]` is `bias + q.total`, and to `
 
     sum_h sigma(z.k_h) z.v_h,    k_h = W_h q + key_bias_h,
 
-which is all that `HeadSum` hands on. Once every v is known, `ValueSpace` has the keys z that only one head answers to:
-those orthogonal to the values of all others.
+which is all that `SumOfHeads` hands on. Once every v is known, `ValueSpace` has the keys z that only one head answers
+to: those orthogonal to the values of all others.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SAFETY = 4.0  # times the usual rounding error of a dot product: nothing here is
 class SumOfHeads:
     """The box, its bias and the sum of all v. `v_norm` is the length of all v together, once these are known.
 
-    A head that takes the mean of the tokens is left out of all of it once it is found: `mean` is its v, `unsure` how
-    far that may be off, seen by a unit key.
+    A head that takes the mean of the tokens is left out of all of it once it is found: `mean` is its v, `mean_error`
+    how far that may be off, seen by a unit key.
     """
 
     oracle: Oracle
@@ -134,8 +134,8 @@ PARALLEL_VALUES = 1e7
 class ValueSpace:
     """The space that values leave.
 
-    `unseen`, orthonormal, is orthogonal to every v: such keys change no value and can be used to steer. `lights[h]` is
-    the unit vector in the span of all v that head h alone answers to, with `reach[h] = lights[h] . v_h`.
+    `kernel`, orthonormal, is orthogonal to every v: such keys change no value and can be used to steer. `duals[h]` is
+    the unit vector in the span of all v that head h alone answers to, with `gains[h] = duals[h] . v_h`.
     """
 
     values: HeadValues

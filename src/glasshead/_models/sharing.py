@@ -18,7 +18,7 @@ from .fused import Projections
 
 @dataclass(frozen=True)
 class Grouped:
-    """`repeats` query heads in a row stand on each of `key_value_heads`; rows are ordered by head."""
+    """As many query heads in a row stand on each of `key_value_heads`; rows are ordered by head."""
 
     Q: Float[np.ndarray, "rows d"]
     K: Float[np.ndarray, "kv_rows d"]

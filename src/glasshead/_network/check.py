@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._errors import ASKED_AGAIN, FRESH_NETWORK, Evidence, TargetMismatch
+from .._limits import would_pass
 from .._linalg import unit
 from .._models import TwoLayer
 from .._types import Float
@@ -30,6 +31,11 @@ class Agreement:
 
     residual: float
     checked: CheckedInputs
+
+    @property
+    def words(self) -> str:
+        agree = f"{self.checked.sequences} fresh inputs agree to {self.residual:.1e}"
+        return f"{agree}; {would_pass(self.checked.confidence)}"
 
 
 def fresh_inputs(domain: Domain, rng: np.random.Generator) -> list[Float[np.ndarray, "n d"]]:

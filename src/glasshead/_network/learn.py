@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import BudgetExceeded, NotConverged, TargetMismatch
-from .._linalg import random_rotation, rms
+from .._linalg import LEAST_DIVISOR, random_rotation, rms
 from .._models import ACTIVATIONS
 from .._oracles import InputOracle, Oracle, Report, bar, guarded
 from .._types import ArrayLike, no_type_check
@@ -114,8 +114,8 @@ def learn_any(domain: Domain, activation: str, widest: int | None, rng: np.rando
         check_asked_again(domain, first, answered, steps.noise)
         return found
     unclear = NotConverged(
-        f"second derivatives are known to {steps.error / max(steps.typical, 1e-300):.1e} of their size only, at any "
-        f"step: the box has kinks, or its answers are noisy ({steps.noise:.1e})",
+        f"second derivatives are known to {steps.error / max(steps.typical, LEAST_DIVISOR):.1e} of their size only, at "
+        f"any step: the box has kinks, or its answers are noisy ({steps.noise:.1e})",
         known={"noise": steps.noise},
     )
     if activation != "auto":
@@ -143,7 +143,7 @@ def learn_kinks(domain: Domain, rng: np.random.Generator) -> dict[str, Any]:
         "residual": agreed.residual,
         "noise": noise,
         "checked": agreed.checked,
-        "reason": f"{words}; fresh inputs agree to {agreed.residual:.1e}",
+        "reason": f"{words}; {agreed.words}",
     }
 
 
@@ -164,7 +164,7 @@ def learn_smooth(
     words = (
         f"second derivatives at {len(span.curvature.points)} points along {span.curvature.D} directions span "
         f"{span.size} dimensions, {span.gap:.1e} above errors, {span.filling:.0%} of the room; {explained.words}; "
-        f"{agreed.checked.sequences} fresh inputs agree to {agreed.residual:.1e}"
+        f"{agreed.words}"
     )
     return {
         "model": explained.model,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._linalg import unit
+from .._linalg import LEAST_DIVISOR, unit
 from .._models import TwoLayer
 from .._relu import ReluNetwork, recover_relu
 from .domain import Domain
@@ -37,7 +37,7 @@ def learn_piecewise(domain: Domain, rng: np.random.Generator) -> tuple[Domain, S
     found = np.linalg.lstsq(np.concatenate([values, X, np.ones((len(X), 1))], axis=1), Y, rcond=None)[0]
     W2 = found[: len(rows)].T
     size = np.linalg.norm(W2, axis=0) * np.linalg.norm(rows[:, :-1], axis=1)
-    keep = size > VANISHED_WEIGHT * size.max(initial=1e-300)
+    keep = size > VANISHED_WEIGHT * size.max(initial=LEAST_DIVISOR)
     model = TwoLayer(rows[keep, :-1], rows[keep, -1], W2[:, keep], None, activation="relu")
     sided = with_signs(model, X, Y, LINEAR_SLACK)
     return domain, Sided(with_linear_neurons(sided, domain.radius), None, sided.words), scalar

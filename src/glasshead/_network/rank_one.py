@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._linalg import unit
+from .._linalg import LEAST_DIVISOR, unit
 from .._types import Float
 from .gpu import climbed_there, device_for, sharpened_there
 from .span import Span, to_matrices, to_vectors
@@ -34,7 +34,7 @@ NEWTON_FLOATS = 2**24  # floats
 def outside(basis: Float[np.ndarray, "n S"], vectors: Float[np.ndarray, "m S"]) -> Float[np.ndarray, " m"]:
     """The square of the share of each matrix outside the space."""
     rest = vectors - (vectors @ basis.T) @ basis
-    return np.einsum("ms,ms->m", rest, rest) / np.maximum(np.einsum("ms,ms->m", vectors, vectors), 1e-300)
+    return np.einsum("ms,ms->m", rest, rest) / np.maximum(np.einsum("ms,ms->m", vectors, vectors), LEAST_DIVISOR)
 
 
 def climbed(basis: np.ndarray, X: Float[np.ndarray, "n D"], climbs: int = CLIMBS) -> Float[np.ndarray, "n D"]:

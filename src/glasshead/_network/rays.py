@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import TargetMismatch
-from .._linalg import random_rotation, unit
+from .._linalg import LEAST_DIVISOR, random_rotation, unit
 from .._models import ACTIVATIONS, Activation, TwoLayer
 from .._types import Float
 from .directions import Neurons
@@ -106,7 +106,7 @@ def amounts(
 def ray_network(neurons: Neurons, centre: Float[np.ndarray, "P k"], act: Activation) -> tuple[TwoLayer, float]:
     """The network that fits, and the share that misfits; with it goes the length of answers at each base point."""
     t, (c, w) = neurons.along, amounts(neurons.C, centre)
-    size = np.maximum(np.sqrt(np.mean(t**2, axis=1)), 1e-300)
+    size = np.maximum(np.sqrt(np.mean(t**2, axis=1)), LEAST_DIVISOR)
     lengths, last, before, amount = np.ones(len(centre)), max(ANEW), np.inf, np.zeros(len(t))
     ridges: Any = None
     for turn in range(TURNS):
@@ -116,10 +116,10 @@ def ray_network(neurons: Neurons, centre: Float[np.ndarray, "P k"], act: Activat
         else:
             start = np.stack([ridges.scale * size, ridges.bias], axis=1)
             theta, cost = descended(act.second, act.third, t / size[:, None], seen, start, STEPS_IN_TURN)
-            misfit = np.sqrt(cost) / np.maximum(np.linalg.norm(seen, axis=1), 1e-300)
+            misfit = np.sqrt(cost) / np.maximum(np.linalg.norm(seen, axis=1), LEAST_DIVISOR)
             ridges = Ridges(theta[:, 0] / size, theta[:, 1], misfit)
         bends = act.second(ridges.scale[:, None] * t + ridges.bias[:, None])
-        amount = np.einsum("mp,mp->m", bends, seen) / np.maximum(np.einsum("mp,mp->m", bends, bends), 1e-300)
+        amount = np.einsum("mp,mp->m", bends, seen) / np.maximum(np.einsum("mp,mp->m", bends, bends), LEAST_DIVISOR)
         expected = amount[:, None] * bends
         lengths = np.einsum("mp,mp->p", expected, expected) / np.einsum("mp,mp->p", c, expected)
         lengths = lengths / np.exp(np.mean(np.log(np.abs(lengths))))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from .._linalg import rms
+from .._linalg import LEAST_DIVISOR, rms
 from .._models import TwoLayer
 from .._types import Float
 from .signs import Sided
@@ -57,7 +57,7 @@ class Linearised:
 
     def solved(self, Y: np.ndarray) -> tuple[Sided, np.ndarray]:
         """The best output weights, biases and linear part for these neurons, and what is left of the answers."""
-        size = np.maximum(np.linalg.norm(self.features, axis=0), 1e-300)
+        size = np.maximum(np.linalg.norm(self.features, axis=0), LEAST_DIVISOR)
         found = np.linalg.lstsq(self.features / size, Y, rcond=None)[0] / size[:, None]
         old, m = self.sided.model, self.sided.model.width
         model = TwoLayer(
@@ -76,7 +76,8 @@ class Linearised:
         """Changes of the weights in front of the activation, and of those of the gate, that explain the rest best."""
         Q, (n, k), (m, e) = np.linalg.qr(self.features)[0], rest.shape, (W2.shape[1], self.X1.shape[1])
         size = [
-            np.maximum(np.linalg.norm(s, axis=0) * np.linalg.norm(W2, axis=0), 1e-300)[:, None] for s in self.slopes
+            np.maximum(np.linalg.norm(s, axis=0) * np.linalg.norm(W2, axis=0), LEAST_DIVISOR)[:, None]
+            for s in self.slopes
         ]
 
         def off_linear(x: np.ndarray) -> np.ndarray:

@@ -6,15 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._limits import confidence_of
 from .._models import TwoLayer
 from .._recovery import UNNOTICED, Checked
 from .._types import ArrayLike, Float
 
-ONE_OF_FOUR = 0.75  # the share of inputs on which a model that `confidence` speaks of is right
-
 
 class CheckedInputs(Checked):
     """How sure it is that a box is the network that was found, from fresh inputs."""
+
+    @property
+    def confidence(self) -> float:
+        """How likely they were to show a model that is wrong on one of four."""
+        return confidence_of(self.sequences)
 
     def __str__(self) -> str:
         return (
@@ -32,8 +36,8 @@ class RecoveredNetwork:
     the largest error on fresh inputs over the largest answer among those of their length. No number of answers proves
     that a network has no further neuron, so `bound` is None; `confidence` is how likely the fresh inputs were to show a
     model that is wrong on one of four, `checked` says what else could still pass, `noise` is the measured error of one
-    answer, and `reason` says in a sentence how the neurons were counted and recognised. As `best` of an error it is
-    what fresh inputs refused: `checked` is None, and `confidence` 0.
+    answer, and `reason` says how the neurons were counted and recognised, and where the confidence comes from. As
+    `error.best` it is what fresh inputs refused: `checked` is None, and `confidence` 0.
     """
 
     model: TwoLayer
@@ -47,7 +51,7 @@ class RecoveredNetwork:
 
     @property
     def confidence(self) -> float:
-        return 0.0 if self.checked is None else 1 - ONE_OF_FOUR**self.checked.sequences
+        return 0.0 if self.checked is None else self.checked.confidence
 
     @property
     def W1(self) -> Float[np.ndarray, "m d"]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._linalg import LEAST_DIVISOR
 from .._models import Activation, TwoLayer
 from .._types import Float
 from .._validate import whole
@@ -48,7 +49,7 @@ class Ridges:
 def fitted(f: Any, slope: Any, t: Float[np.ndarray, "m P"], c: Float[np.ndarray, "m P"], mirrored: bool) -> Ridges:
     """The best fit of `c` by multiples of `f(scale t + bias)`; with f even, `mirrored`, the scale is positive."""
     unit_of = np.sqrt(np.mean(t**2, axis=1))
-    t = t / np.maximum(unit_of, 1e-300)[:, None]
+    t = t / np.maximum(unit_of, LEAST_DIVISOR)[:, None]
     scales = SCALES if mirrored else np.concatenate([-SCALES[::-1], SCALES])
     s, b = np.meshgrid(scales, BIASES, indexing="ij")
     tried = len(scales) // IN_BAND * ZONES
@@ -59,7 +60,7 @@ def fitted(f: Any, slope: Any, t: Float[np.ndarray, "m P"], c: Float[np.ndarray,
 
     for j in range(len(t)):
         F = f(s[:, :, None] * t[j] + b[:, :, None])
-        fit = (F @ c[j]) ** 2 / np.maximum(np.einsum("sbp,sbp->sb", F, F), 1e-300)
+        fit = (F @ c[j]) ** 2 / np.maximum(np.einsum("sbp,sbp->sb", F, F), LEAST_DIVISOR)
         best = by_zone(fit).argmax(axis=1)
         starts[j] = np.stack([by_zone(x)[np.arange(tried), best] for x in (s, b)], axis=1)
     which = np.repeat(np.arange(len(t)), tried)
@@ -68,8 +69,8 @@ def fitted(f: Any, slope: Any, t: Float[np.ndarray, "m P"], c: Float[np.ndarray,
     which, theta = np.repeat(np.arange(len(t)), STARTS_KEPT), theta[(kept + tried * np.arange(len(t))[:, None]).ravel()]
     theta, cost = descended(f, slope, t[which], c[which], theta, LAST_ROUNDS)
     best = cost.reshape(-1, STARTS_KEPT).argmin(axis=1) + STARTS_KEPT * np.arange(len(t))
-    size = np.maximum(np.linalg.norm(c, axis=1), 1e-300)
-    return Ridges(theta[best, 0] / np.maximum(unit_of, 1e-300), theta[best, 1], np.sqrt(cost[best]) / size)
+    size = np.maximum(np.linalg.norm(c, axis=1), LEAST_DIVISOR)
+    return Ridges(theta[best, 0] / np.maximum(unit_of, LEAST_DIVISOR), theta[best, 1], np.sqrt(cost[best]) / size)
 
 
 def descended(
@@ -82,7 +83,7 @@ def descended(
 
     def rest(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         F = f(theta[:, :1] * t + theta[:, 1:])
-        F = F / np.maximum(np.linalg.norm(F, axis=1, keepdims=True), 1e-300)
+        F = F / np.maximum(np.linalg.norm(F, axis=1, keepdims=True), LEAST_DIVISOR)
         amount = np.einsum("np,np->n", F, c)[:, None]
         return F, amount, c - amount * F
 
@@ -91,12 +92,12 @@ def descended(
     cost = np.einsum("np,np->n", r, r)
     for _ in range(rounds):
         z = theta[:, :1] * t + theta[:, 1:]
-        turn = amount * slope(z) / np.maximum(np.linalg.norm(f(z), axis=1, keepdims=True), 1e-300)
+        turn = amount * slope(z) / np.maximum(np.linalg.norm(f(z), axis=1, keepdims=True), LEAST_DIVISOR)
         J = np.stack([turn * t, turn], axis=2)
         J = J - F[:, :, None] * np.einsum("np,npi->ni", F, J)[:, None]
         N = np.einsum("npi,npj->nij", J, J)
         trace = np.einsum("nii->n", N)
-        N = N + (damping * trace + 1e-300)[:, None, None] * np.eye(2)
+        N = N + (damping * trace + LEAST_DIVISOR)[:, None, None] * np.eye(2)
         move = np.linalg.solve(N, np.einsum("npi,np->ni", J, r)[:, :, None])[:, :, 0]
         moved = theta + np.clip(move, -1, 1)
         F1, amount1, r1 = rest(moved)
@@ -115,7 +116,7 @@ def leading(C: Float[np.ndarray, "P k m"]) -> Float[np.ndarray, "m P"]:
 
 
 def output_weights(F: Float[np.ndarray, "m P"], C: Float[np.ndarray, "P k m"]) -> Float[np.ndarray, "k m"]:
-    return np.einsum("mp,pkm->km", F, C) / np.maximum(np.einsum("mp,mp->m", F, F), 1e-300)
+    return np.einsum("mp,pkm->km", F, C) / np.maximum(np.einsum("mp,mp->m", F, F), LEAST_DIVISOR)
 
 
 def plain_network(neurons: Neurons, act: Activation) -> tuple[TwoLayer, float]:

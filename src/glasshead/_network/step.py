@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._linalg import rms, unit
+from .._linalg import LEAST_DIVISOR, rms, unit
 from .._types import Float
 from .domain import HIGHEST, SECOND_COARSE, SECOND_DERIVATIVE, Domain, SphereDomain
 
@@ -61,7 +61,7 @@ def read_lines(domain: Domain, length: float, rng: np.random.Generator) -> tuple
     X = OFFSET * p[:, None] + length * nodes[None, :, None] * v[:, None]
     size = chebyshev(domain.ask(X.reshape(-1, domain.dim)).reshape(LINES, CHEBYSHEV_NODES, -1))
     bent = size[:, 2:].max(axis=1)
-    share = size[:, HIGH_DEGREES:].max(axis=1) / np.maximum(bent, 1e-300)
+    share = size[:, HIGH_DEGREES:].max(axis=1) / np.maximum(bent, LEAST_DIVISOR)
     bends = bent > BENDS * size.max(axis=1)
     return bool(bends.any()), float(np.median(share[bends])) if bends.any() else 0.0
 

@@ -29,7 +29,7 @@ from .base import (
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
 from .box import CHUNK_BYTES, Answering, BoxOracle, InputOracle, ValueOracle, as_oracle
 from .long_token import LongToken, are_log_probabilities, extrapolation, find_long_token
-from .one_token import find_alike, read_bent_slope, read_single, read_slope
+from .one_token import STALLED_ROUNDINGS, find_alike, read_bent_slope, read_single, read_slope
 from .places import PLACES, Unplaced, find_places
 from .signs import SignOracle, Voting
 from .sphere import Sphere, find_order, find_sphere

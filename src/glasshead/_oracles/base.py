@@ -185,8 +185,8 @@ def near_token(oracle: Oracle, token: np.ndarray, other: np.ndarray) -> np.ndarr
 class Opening:
     """What the box answered to the zero token and to one other, `token`.
 
-    `known` is what an earlier attempt had learned before it failed: `bias` and `v`, if that. The generator that drew
-    the token is kept as it was `before` and `after`.
+    `known` is what an earlier attempt had learned before it failed: `known["bias"]` and `known["v"]`, if that. The
+    generator that drew the token is kept as it was `before` and `after`.
     """
 
     token: np.ndarray

@@ -18,8 +18,7 @@ from .base import Oracle
 VectorAnswers = Callable[[np.ndarray], np.ndarray]  # of a batch of vectors
 
 # Of the change from one step to the next: smooth answers follow the law of differences far better, and a neuron of a
-# ReLU
-# network that turns on in between does not.
+# ReLU network that turns on in between does not.
 KINK = 3e-3
 NOISE = 16.0  # roundings: changes below that say nothing
 SHORTER_STEP = 1 / 24  # where one does
@@ -74,6 +73,9 @@ MEMORY = 6  # answers remembered by the acceleration
 LEAST_SQUARES = 1e-9  # relative: smaller combinations of past steps are rounding
 ALIKE_ROUNDS = 40
 DONE_AFTER, LOST_AFTER = 2, 7  # rounds without halving the step, after which a sequence is done, or lost
+# Of a step, the usual `floor` below: what conditioning leaves of the rounding of answers. A sequence whose step stays
+# above it is asked about for five rounds more, in which it can only come nearer; no experiment chose it.
+STALLED_ROUNDINGS = 1e4
 
 
 def find_alike(

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from .._errors import NotIdentifiable
-from .._linalg import norms, unit
+from .._linalg import LEAST_DIVISOR, norms, unit
 from .._models import Network
 from .._types import Float
 from .base import Oracle, Wrapper
@@ -118,7 +118,7 @@ class Straightened(Wrapper):
             shown = np.maximum(*(self.network.steepness(q, sign * longer, EDGE_WEIGHT) for sign in (1.0, -1.0))) > 0
             now = np.isnan(weights) & shown & (norms(longer) + norms(q) <= (self.max_norm or np.inf))
             if now.any():
-                alpha = np.clip(self._read_weights(q[now], longer[now], left - 1), 1e-300, 1 - 2**-53)
+                alpha = np.clip(self._read_weights(q[now], longer[now], left - 1), LEAST_DIVISOR, 1 - 2**-53)
                 weights[now] = expit(logit(alpha) / factor)
         if np.isnan(weights).any():
             raise Flat(q[np.isnan(weights)][0])
@@ -127,7 +127,7 @@ class Straightened(Wrapper):
     def _rounded(self, alpha: np.ndarray, q: np.ndarray, keys: np.ndarray, steepness: np.ndarray) -> np.ndarray:
         """Weights beyond 0 or 1 by no more than rounding are 0 or 1."""
         terms = self.network.terms(q) + self.network.terms(keys)
-        slack = np.minimum(64 * self._error * terms / np.maximum(steepness, 1e-300), LOST_WEIGHT)
+        slack = np.minimum(64 * self._error * terms / np.maximum(steepness, LEAST_DIVISOR), LOST_WEIGHT)
         inside = np.clip(alpha, 0.0, 1.0)
         return np.where(np.abs(alpha - inside) <= slack, inside, alpha)
 

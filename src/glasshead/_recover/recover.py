@@ -10,7 +10,7 @@ from os import PathLike
 import numpy as np
 
 from .._checks import find_cause_of, find_rounded_tokens, find_unsteady
-from .._errors import HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch
+from .._errors import HeadsMerged, NotConverged, NotIdentifiable, TargetMismatch, Tried
 from .._families import FAMILIES
 from .._journal import journalled
 from .._models import Block, Norm
@@ -113,23 +113,27 @@ def recover_or_say(box: Oracle, wanted: Wanted) -> tuple[Recovery, str, Oracle]:
     """What was found, what to warn of, and the box it was found of: tried once more where it turns out that the box
     rounds its tokens, and without position vectors where these are what makes the order matter. A refusal says why, if
     that can be found out."""
-    try:
-        return *attempt(box, wanted), box
-    except (TargetMismatch, NotConverged) as error:
-        if not find_rounded_tokens(box):
-            if not find_cause_of(error, box, wanted.seed):
-                raise
-            unplaced = find_unplaced(box, wanted, error)
-            return *without_places(attempt, unplaced, wanted, error), unplaced
-        refusal = error
-    except NotIdentifiable as error:
-        find_unsteady(error, box, wanted.seed)
-        raise
-    try:
-        return *attempt(box, wanted), box
-    except (TargetMismatch, NotConverged) as error:  # it may round its answers instead: what was seen first counts
-        find_cause_of(refusal, box, wanted.seed)
-        raise refusal from error
+    tried = Tried.of(attempt, box, wanted)
+    refusal = tried.refusal
+    if isinstance(refusal, NotIdentifiable):
+        find_unsteady(refusal, box, wanted.seed)
+    elif isinstance(refusal, TargetMismatch | NotConverged):
+        if find_rounded_tokens(box):
+            return *attempt_again(box, wanted, refusal), box
+        if find_cause_of(refusal, box, wanted.seed):
+            unplaced = find_unplaced(box, wanted, refusal)
+            return *without_places(attempt, unplaced, wanted, refusal), unplaced
+    return *tried.result(), box
+
+
+def attempt_again(box: Oracle, wanted: Wanted, first: TargetMismatch | NotConverged) -> Outcome:
+    """What is found once it is known that tokens are rounded. The box may round its answers instead: then what was seen
+    `first` counts."""
+    tried = Tried.of(attempt, box, wanted)
+    if isinstance(tried.refusal, TargetMismatch | NotConverged):
+        find_cause_of(first, box, wanted.seed)
+        raise first from tried.refusal
+    return tried.result()
 
 
 def attempt(box: Oracle, wanted: Wanted) -> Outcome:

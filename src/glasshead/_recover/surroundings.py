@@ -21,7 +21,8 @@ from .._errors import (
     TargetMismatch,
 )
 from .._families import resolve
-from .._learned import STAYS_A_BOX, WRONG, would_pass
+from .._learned import STAYS_A_BOX
+from .._limits import confidence_of, would_pass
 from .._models import Placed
 from .._oracles import PLACES, Oracle, Unplaced, find_places
 from .._recognise import half_the_digits
@@ -68,7 +69,7 @@ def check_with_places(found: Recovery, box: Unplaced, wanted: Wanted) -> Recover
     """A recovery behind position vectors with these in front, which count as what had to be found, and which nothing
     bounds. So nothing bounds W of one head alone, where answers depend on them; behind a norm fresh tokens were long,
     and hide them."""
-    sure = 0.0 if found.checked is None else 1 - (1 - WRONG) ** found.checked.sequences
+    sure = 0.0 if found.checked is None else confidence_of(found.checked.sequences)
     unbounded = {"bound": None, "bound_v": None, "confidence": sure} if box.one_head else {}
     model = Placed(found.model, box.positions)
     counted: Any = copy(found.model)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._errors import LEARNED_NETWORK, Evidence
+from .._linalg import LEAST_DIVISOR
 from .._types import Float
 from .homogeneous import CANCELLED, DEPENDENT_NORMALS, EXCUSED, NOISE_STRETCH, HalfCircle, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
@@ -155,7 +156,7 @@ def pattern_directions(network: ReluNetwork, n: int, rng: np.random.Generator) -
     normals = network.A[:, norms > 0] / norms[norms > 0]
     x = rng.standard_normal((n, normals.shape[1])) @ np.linalg.pinv(normals, rcond=DEPENDENT_NORMALS)
     length = np.linalg.norm(x, axis=1, keepdims=True)
-    return np.where(length > 0, x / np.maximum(length, 1e-300), units(n, network.dim, rng))
+    return np.where(length > 0, x / np.maximum(length, LEAST_DIVISOR), units(n, network.dim, rng))
 
 
 def units(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
@@ -172,7 +173,7 @@ def near_hyperplanes(network: ReluNetwork, x: np.ndarray, high: float, rng: np.r
     k = rng.choice(there, n)
     normals, heights = network.A[:, k].T / norms[k, None], network.b[k] / norms[k]
     on_it = x - (np.einsum("nd,nd->n", x, normals) + heights)[:, None] * normals
-    on_it *= np.minimum(1.0, high / np.maximum(np.linalg.norm(on_it, axis=1), 1e-300))[:, None]
+    on_it *= np.minimum(1.0, high / np.maximum(np.linalg.norm(on_it, axis=1), LEAST_DIVISOR))[:, None]
     aside = BESIDE_HYPERPLANE * np.linalg.norm(on_it, axis=1) * rng.choice([-1.0, 1.0], n)
     return on_it + aside[:, None] * normals
 

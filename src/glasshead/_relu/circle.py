@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._linalg import LEAST_DIVISOR
 from .._types import Float
 from .homogeneous import NARROWEST, NEAREST_TO_CROSSING
 from .samples import Samples
@@ -111,7 +112,7 @@ def next_in_gap(samples: Samples, gap: int, first: int, last: int, rng) -> float
     crossing, jump = samples.meet(gap, first, last)
     error_left, error_right = samples.error(gap, first, crossing), samples.error(gap + 1, last, crossing)
     reach = samples.reach(gap, first, last)
-    error = CHECK_ERRORS * (error_left + error_right) / max(jump, 1e-300)
+    error = CHECK_ERRORS * (error_left + error_right) / max(jump, LEAST_DIVISOR)
     near = max(error, NEAREST_TO_CROSSING * reach, 64 * np.spacing(abs(crossing)))
     loose_left, loose_right = crossing - low > TIGHT * near, high - crossing > TIGHT * near
     within = low - near / 2 < crossing < high + near / 2

@@ -3,10 +3,10 @@
 A network without biases is one as it is (`Plain`); one with biases becomes one with a coordinate more, `F(x, t) =
 t f(x / t)` (`Lifted`). Either way a two-dimensional slice is a circle's worth of angles.
 
-Every absolute tolerance of the learner stands here, too. Answers are exact or noisy, and `AnswerNoise` measures which;
-what can be a multiple of the measured level is one, where it is used. The numbers that are not are relative to the
-quantity that the comment names, chosen for float64; docs/constants.md shows what becomes of boxes where one of them is
-ten times smaller or larger.
+Every absolute tolerance of the learner stands here, too. Answers are exact or noisy, and `scale.AnswerNoise` measures
+which; what can be a multiple of the measured level is one, where it is used. The numbers that are not are relative to
+the quantity that the comment names, chosen for float64; docs/constants.md shows what becomes of boxes where one of them
+is ten times smaller or larger.
 """
 
 from __future__ import annotations

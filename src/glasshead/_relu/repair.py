@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, lsqr
 
-from .._linalg import rms
+from .._linalg import LEAST_DIVISOR, rms
 from .._oracles import CHUNK_BYTES
 from .._types import Float
 from .gradients import Pieces
@@ -102,7 +102,7 @@ def far_points(g: Homogeneous, pieces: Pieces, n: int, rng: np.random.Generator)
     """The half of twice as many random points that is farthest from the hyperplane nearest to each."""
     X = g.points(2 * n, rng)
     jumps = pieces.jumps
-    normals = jumps / np.maximum(np.linalg.norm(jumps, axis=1, keepdims=True), 1e-300)
+    normals = jumps / np.maximum(np.linalg.norm(jumps, axis=1, keepdims=True), LEAST_DIVISOR)
     rows = max(1, CHUNK_BYTES // (8 * len(jumps)))
     margin = np.concatenate(
         [np.abs(X[start : start + rows] @ normals.T).min(axis=1) for start in range(0, len(X), rows)]

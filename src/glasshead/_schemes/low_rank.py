@@ -10,14 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from .._errors import BudgetExceeded
+from .._limits import PROVED
 from .._linalg import rms
 from .._meters import Meter, Scores
 from .columns import ENOUGH_KEYS, TUNED_AFTER, Columns, Measured, full, measured_matrix
 
 # A part R of W outside the span shows in a random look as |R| g h / sqrt(d (d - r)), with g, h standard Gaussian if R
-# has rank one, and rarely less if it has more. The rms of 8 such products is below 1/7 with probability below 0.001.
-LOOKS_OUTSIDE, HIDDEN_FACTOR, LOOKS_CONFIDENCE = 8, 7.0, 0.999
-LOOKS_WORDS = f"{LOOKS_OUTSIDE} random looks bound what W has beyond that rank, too low in 0.1% of cases"
+# has rank one, and rarely less if it has more. The rms of 8 such products is below 1/7 with probability below 0.001,
+# and `PROVED` is the rest.
+LOOKS_OUTSIDE, HIDDEN_FACTOR = 8, 7.0
+LOOKS_WORDS = f"{LOOKS_OUTSIDE} random looks bound what W has beyond that rank, too low in {1 - PROVED:.1%} of cases"
 
 
 def hidden_factor(dim: int, rank: int) -> float:
@@ -157,7 +159,7 @@ def read_inside(
     """The columns not yet measured, known to lie in the span of `U`."""
     meter, Y, error = columns.meter, columns.Y, columns.error
     queries, k, r = meter.queries, len(columns), U.shape[1]
-    confidence, sure = (1.0, "") if hidden is None or k == len(queries) else (LOOKS_CONFIDENCE, LOOKS_WORDS)
+    confidence, sure = (1.0, "") if hidden is None or k == len(queries) else (PROVED, LOOKS_WORDS)
     if k == len(queries) or r == 0:
         padded = np.pad(Y, ((0, 0), (0, len(queries) - k)))
         known = columns.whole_error if k == len(queries) else queries.gain * error

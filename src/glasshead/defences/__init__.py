@@ -6,7 +6,8 @@
 
 A box is any callable that takes `(B, N, d)` and returns `(B,)` or `(B, k)`. They combine in any order.
 
-Adding one: subclass `Defence` (its docstring has one in six lines) in `_answers`, and export it here.
+Adding one: subclass `Defence` (its docstring has one in six lines) in a file of its own, and export it here, as
+docs/how-to-extend.md shows.
 """
 
 from ._answers import bfloat16 as bfloat16

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._linalg import norms
-from ..._oracles import Oracle, find_alike, read_single
+from ..._oracles import STALLED_ROUNDINGS, Oracle, find_alike, read_single
 from .geometry import Reference, Total, copies_of, with_copies
 
 MORE_ROWS, SPARE_EQUATIONS = 1.1, 8  # times as many as there are unknowns, and so many beyond
@@ -67,5 +67,5 @@ def find_along(
         left[which] = norms(off)
         return np.einsum("bk,bkh->bh", off, inverse[which], optimize=True)
 
-    found, _ = find_alike(step, start, WEIGHT_ACCURACY, 1e4 * oracle.roundoff)
+    found, _ = find_alike(step, start, WEIGHT_ACCURACY, STALLED_ROUNDINGS * oracle.roundoff)
     return found[:, :H], found[:, H:], left

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._errors import NotConverged
-from ..._linalg import norms, random_rotation, svd
-from ..._oracles import Oracle, find_alike, read_single
+from ..._linalg import LEAST_DIVISOR, norms, random_rotation, svd
+from ..._oracles import STALLED_ROUNDINGS, Oracle, find_alike, read_single
 from .geometry import Reference, View, copies_of, seen_rank, with_copies
 from .values import Heads
 
@@ -56,7 +56,9 @@ def read_scores(
         left[which] = norms(off)
         return off @ inverse
 
-    weights, _ = find_alike(step, start, min(WEIGHT_ROUNDINGS * oracle.roundoff, MOST_FOUND), 1e4 * oracle.roundoff)
+    weights, _ = find_alike(
+        step, start, min(WEIGHT_ROUNDINGS * oracle.roundoff, MOST_FOUND), STALLED_ROUNDINGS * oracle.roundoff
+    )
     weights = weights.reshape(j, H, t)
     rest = (1 - weights.sum(axis=2, keepdims=True)) / copies
     with np.errstate(all="ignore"):
@@ -113,7 +115,7 @@ def last_tokens(at: Reference, rng: np.random.Generator) -> np.ndarray:
     left, s, _ = svd(at.jacobian, full=True)
     gains = np.concatenate([s, np.zeros(len(left) - len(s))])
     far, farthest = ANSWER_DISTANCE * near(at) * np.linalg.norm(at.answer), TOKEN_DISTANCE * np.linalg.norm(at.token)
-    length = np.minimum(far / np.maximum(gains, 1e-300), farthest)
+    length = np.minimum(far / np.maximum(gains, LEAST_DIVISOR), farthest)
     return random_rotation(len(left), rng) @ (left.T * length[:, None])
 
 

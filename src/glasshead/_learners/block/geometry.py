@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._errors import NotConverged
 from ..._linalg import norms, svd
-from ..._oracles import DOUBLE, Oracle, find_alike, read_bent_slope, read_single, read_slope
+from ..._oracles import DOUBLE, STALLED_ROUNDINGS, Oracle, find_alike, read_bent_slope, read_single, read_slope
 from ..._types import Float
 
 SEEN_GAP = 5e-4  # between neighbouring singular values: beyond it nothing is seen
@@ -83,8 +83,7 @@ class Reference:
 @dataclass(frozen=True)
 class Total:
     """The sum B of all heads' maps, `(d, d)`, up to what no answer sees: `unseen (d, e)`. `outputs (d, m)` is a basis
-    of
-    what B reaches."""
+    of what B reaches."""
 
     B: np.ndarray
     unseen: np.ndarray
@@ -188,7 +187,7 @@ def find_moves(oracle: Oracle, at: Reference, view: View, rows: Rows, wanted: fl
         tokens = at.token + blind[which] + view.moves(seen)
         return (rows.answers[which] - read_single(oracle, tokens)) @ view.looks
 
-    seen, left = find_alike(step, start, wanted * scale, 1e4 * oracle.roundoff * scale)
+    seen, left = find_alike(step, start, wanted * scale, STALLED_ROUNDINGS * oracle.roundoff * scale)
     if not np.isfinite(left).all():
         raise NotConverged("some sequences are answered like no single token near their last one")
     return replace(rows, moves=blind + view.moves(seen))

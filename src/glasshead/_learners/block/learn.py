@@ -2,8 +2,9 @@
 
 `search` finds all heads at one token: two references show what answers see and the sum of all value maps (`geometry`),
 second differences how many heads there are (`spaces`), keys beside copies of the token the value map of each
-(`values`), and pairs make their sum exact (`pairs`). Tokens around it give W (`columns`). Fresh tokens, read head by
-head, say how far off every head is, and `assembly` makes a model of it.
+(`values`), and sequences of two tokens, `[q + z ; q]`, make the sum of these maps exact (`search.read_pairs`). Tokens
+around it give W (`columns`). Fresh tokens, read head by head, say how far off every head is (`fresh`), and `assembly`
+makes a model of it.
 """
 
 from __future__ import annotations

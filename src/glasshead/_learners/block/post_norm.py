@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from ..._errors import NotConverged, TargetMismatch
-from ..._linalg import mean_zero, unit
+from ..._linalg import LEAST_DIVISOR, mean_zero, unit
 from ..._models import Block, PostNorm
 from ..._network import Bent, find_bent
 from ..._oracles import Oracle, read_single
@@ -48,7 +48,7 @@ class NormedBox:
     def read(self, n: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
         """Answers at tokens that are so far along the ray of n that what heads add to them does not matter."""
         x = n @ self.inverse
-        most = self.oracle.reach / float(np.linalg.norm(x, axis=1).max(initial=1e-300))
+        most = self.oracle.reach / float(np.linalg.norm(x, axis=1).max(initial=LEAST_DIVISOR))
         ray = min(LONGEST_RAY, most / 2)
         if ray < SHORTEST_RAY:
             raise NotConverged(
@@ -59,19 +59,16 @@ class NormedBox:
 
 
 class Remembered:
-    """A box that is asked the same questions once more without asking them again: what was answered is kept, in the
-    order in which it was asked. From the first question that is another one on, the box is asked."""
+    """A box that is asked no question twice: its answers are kept by what it was asked about."""
 
     def __init__(self, box: NormedBox) -> None:
-        self.box, self.kept, self.next = box, list[tuple[np.ndarray, np.ndarray]](), 0
+        self.box, self.kept = box, dict[bytes, np.ndarray]()
 
     def __call__(self, n: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
-        if self.next < len(self.kept) and not np.array_equal(self.kept[self.next][0], n):
-            del self.kept[self.next :]
-        if self.next == len(self.kept):
-            self.kept.append((n, self.box.read(n)))
-        self.next += 1
-        return self.kept[self.next - 1][1]
+        question = n.tobytes()
+        if question not in self.kept:
+            self.kept[question] = self.box.read(n)
+        return self.kept[question]
 
 
 def inputs_needed_for(width: int, dim: int) -> int:
@@ -123,7 +120,7 @@ def read_neurons_twice(box: NormedBox, n: np.ndarray, Y: np.ndarray, seed: int) 
     bent = bends(last, asked)
     if bent.networks[0].activation == "relu":  # kinks are where they are
         return last, bent
-    last, asked.next = last_norm(Y, solve_sides(bent.networks[0], last, n, Y).lengths), 0
+    last = last_norm(Y, solve_sides(bent.networks[0], last, n, Y).lengths)
     return last, bends(last, asked)
 
 

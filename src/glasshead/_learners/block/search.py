@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from ..._errors import NotConverged
-from ..._linalg import norms, rms, svd
+from ..._linalg import LEAST_DIVISOR, norms, rms, svd
 from ..._oracles import Oracle
 from .blind import Beside
 from .columns import each_time, read_keys
@@ -209,7 +209,7 @@ def read_pairs(oracle: Oracle, at: Reference, heads: Heads | None, total: Total,
     left, s, _ = svd(view.seen(total.B), full=True)
     gains = np.concatenate([s, np.zeros(d - len(s))])
     longest = min(LONGEST_KEY, LONGEST_OF_MOVED * moved) * np.linalg.norm(at.token)
-    length = np.minimum(2 * moved * np.linalg.norm(at.answer) / np.maximum(gains, 1e-300), longest)
+    length = np.minimum(2 * moved * np.linalg.norm(at.answer) / np.maximum(gains, LEAST_DIVISOR), longest)
     if not np.all(length > 0):
         raise NotConverged("the token around which a block is read is answered with 0, which says nothing of its heads")
     z = left.T * length[:, None]

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._errors import NotConverged
 from ..._linalg import norms, null_space, spare_rows, svd
-from ..._oracles import Oracle, find_alike, read_single
+from ..._oracles import STALLED_ROUNDINGS, Oracle, find_alike, read_single
 from .blind import MISMATCHED, MORE_ROWS, SPARE_EQUATIONS, Beside, read_blind_parts
 from .geometry import Reference, Rows, Total, View, copies_of, find_moves, with_copies
 from .spaces import Bunches
@@ -148,14 +148,13 @@ def find_weights(
         left[which] = norms(off)
         return np.einsum("bk,bkh->bh", off, inverse[which], optimize=True)
 
-    weights, _ = find_alike(step, guess, wanted, 1e4 * oracle.roundoff)
+    weights, _ = find_alike(step, guess, wanted, STALLED_ROUNDINGS * oracle.roundoff)
     return weights, left
 
 
 def keys_from(z: np.ndarray, weights: np.ndarray, left: np.ndarray, copies: int) -> np.ndarray | None:
     """The keys `(H, d)` that give such weights: least squares of scores, each as good as its weight shows it; none
-    where
-    too few of them are weights, between 0 and 1."""
+    where too few of them are weights, between 0 and 1."""
     fine = (
         (left <= MISMATCHED * np.median(left))
         & (weights > FAINT_WEIGHT / copies).all(axis=1)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from ..._linalg import LEAST_DIVISOR
 from ..._oracles import Oracle
 from ..._types import Float
 from .curve import Copies, derivative
@@ -107,7 +108,7 @@ class Crossings(Ruler):
         here = np.asarray(self.oracle(rows[:, None]), bool)[of.reshape(-1)]
         lean = u @ self.normal
         turn = np.where((lean < 0) == (here == self.side), -1.0, 1.0)
-        return here, turn, self.distance / np.maximum(np.abs(lean), 1e-300)
+        return here, turn, self.distance / np.maximum(np.abs(lean), LEAST_DIVISOR)
 
     def blur(self, q: np.ndarray, u: np.ndarray, length: np.ndarray | float) -> np.ndarray:
         """How far along u the rounding of tokens that long, and noise, may move a change of the answer."""
@@ -150,7 +151,7 @@ class Crossings(Ruler):
 
 
 def row_lengths(x: np.ndarray) -> np.ndarray:
-    return np.maximum(np.linalg.norm(x, axis=-1), 1e-300)
+    return np.maximum(np.linalg.norm(x, axis=-1), LEAST_DIVISOR)
 
 
 EARLIER_ERRORS = 8.0  # times the errors of new scores: what those of earlier columns, combined, may look like

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..._errors import EQUAL_OUTPUTS, NOT_FRONT_HEAD, OR_NOISY, Evidence, TargetMismatch
-from ..._linalg import Frame, rms
+from ..._linalg import LEAST_DIVISOR, Frame, rms
 from ..._oracles import Oracle
 from ..._plan import EACH
 from ..._types import Float
@@ -104,7 +104,7 @@ class Ruler:
         f, length = self.rng.standard_normal(u.shape), np.linalg.norm(u, axis=1, keepdims=True)
         if u.shape[1] == 1:
             return np.zeros_like(u)
-        f -= u * (np.sum(f * u, axis=1, keepdims=True) / np.maximum(length, 1e-150) ** 2)
+        f -= u * (np.sum(f * u, axis=1, keepdims=True) / np.maximum(length, np.sqrt(LEAST_DIVISOR)) ** 2)
         return f * length / np.linalg.norm(f, axis=1, keepdims=True)
 
     def refusal(self, q: np.ndarray, u: np.ndarray) -> TargetMismatch:

@@ -19,7 +19,7 @@ from ..._errors import (
     NotIdentifiable,
     TargetMismatch,
 )
-from ..._linalg import rms
+from ..._linalg import LEAST_DIVISOR, rms
 from ..._types import Float
 from .match import Matched
 from .meter import Ruler
@@ -133,7 +133,7 @@ class PlacePilots:
             found = self.ruler.read_matches(*probes)
             self.check_apart(found, *probes)
             size = np.where(found.far | ~np.isfinite(found.s), 2 * self.curve.limit, np.abs(found.s))
-            typical = rms(size) + 1e-300
+            typical = rms(size) + LEAST_DIVISOR
             if found.good.sum() < FEWEST_PILOTS or typical > 2 * self.curve.typical:
                 failed = rho
                 rho *= max(1 / 8, min(0.5, self.curve.typical / typical))

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ...._errors import NotConverged
-from ...._linalg import NullSpace, norms, svd
+from ...._linalg import LEAST_DIVISOR, NullSpace, norms, svd
 from ...._oracles import LongToken
 from .rows import FAR_OFF, MOST_DROPPED, SPARE_ROWS, KeyAnswers, find_null_spaces, read_key_answers
 from .spaces import read_looks
@@ -71,7 +71,7 @@ def weights_of(
     Y, read = y @ N, D @ C
     if np.any(lost):  # the direction that is not seen at this last token drops out
         away = lost @ N
-        away = away / np.maximum(norms(away), 1e-300)[:, None]
+        away = away / np.maximum(norms(away), LEAST_DIVISOR)[:, None]
         Y = Y - np.sum(Y * away, axis=1, keepdims=True) * away
         read = read - (read @ away[:, :, None]) * away[:, None, :]
     if not np.isfinite(read).all():

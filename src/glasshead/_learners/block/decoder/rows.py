@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...._errors import NotConverged
-from ...._linalg import NullSpace, best_weights, norms, null_space, svd
+from ...._linalg import LEAST_DIVISOR, NullSpace, best_weights, norms, null_space, svd
 from ...._oracles import LongToken
 from .spaces import Look
 
@@ -96,14 +96,14 @@ def with_part_along(rows: KeyAnswers, look: Look) -> np.ndarray:
     answers, row by row. Scaled so that weights are typically a half, or less where some would be above one then."""
     q, Y, D, reads = rows.q, rows.y @ look.outputs, rows.D, look.reads
     along, read = D @ q / np.linalg.norm(q), D @ reads
-    direction, r = Y / np.maximum(norms(Y), 1e-300)[:, None], Y.shape[1]
-    sizes = 1 / np.maximum(norms(read), 1e-300)
+    direction, r = Y / np.maximum(norms(Y), LEAST_DIVISOR)[:, None], Y.shape[1]
+    sizes = 1 / np.maximum(norms(read), LEAST_DIVISOR)
     A = (along * sizes)[:, None, None] * (np.eye(r) - direction[:, :, None] * direction[:, None, :])
     b = sizes[:, None] * (read - np.sum(read * direction, axis=1, keepdims=True) * direction)
     part = np.linalg.lstsq(A.reshape(-1, r), -b.reshape(-1), rcond=None)[0]
     C = reads + np.outer(q / np.linalg.norm(q), part)
     whole = D @ C
-    ratio = np.sum(Y * whole, axis=1) / np.maximum(np.sum(whole**2, axis=1), 1e-300)
+    ratio = np.sum(Y * whole, axis=1) / np.maximum(np.sum(whole**2, axis=1), LEAST_DIVISOR)
     off = norms(Y - ratio[:, None] * whole)
     usual = ratio[off <= FAR_OFF * np.median(off)]
     return max(2 * np.median(ratio), usual.max()) * C

@@ -99,7 +99,7 @@ SCORE_UNSURE = 1e-3  # of a score's size: heads further off are no recovery. One
 
 @dataclass(frozen=True)
 class Equations:
-    """`rows @ B = right`, each divided by its noise: what is left is off by about `unit` of an output's size."""
+    """`rows @ B = right`, each divided by its noise: what is left is off by about `noise_unit`, of an output's size."""
 
     rows: Float[np.ndarray, "n Hd"]
     right: Float[np.ndarray, "n k"]

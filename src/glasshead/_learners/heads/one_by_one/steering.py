@@ -79,7 +79,7 @@ LEAST_KERNEL_SHARE = 1e-4
 class SteeredQuery:
     """A query token and a key that head h answers alone, at a weight of one half: the others are off, or fully on.
 
-    `swing` is what head h would answer to that key at full weight; `usual` what a unit key usually sees of it.
+    `swing` is what head h would answer to that key at full weight; `rms` what a unit key usually sees of it.
     """
 
     q: Float[np.ndarray, " d"]
@@ -132,7 +132,7 @@ class SteeredReading:
         return self.space.values.v[on].sum(axis=0)
 
     def find_steered(self, q: np.ndarray) -> SteeredQuery:
-        seen = np.array([part.key_at(q) for part in self.parts])  # along each head's light, and along what no head sees
+        seen = np.array([part.key_at(q) for part in self.parts])  # along each head's dual, and along what no head sees
         own, size = seen[self.h], rms_coordinate(seen[self.h])
         n, on = steering_vector(seen[:, 1:], self.h, self.depths(seen), self.rng)
         steer, swing = self.space.kernel @ n, self.read_swing(q, n, on, own)

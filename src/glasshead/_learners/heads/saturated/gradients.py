@@ -1,9 +1,10 @@
-"""The gradient of F in every cell that a circle crosses.
+"""The gradient of a sum of saturated heads in every cell that a circle crosses.
 
-The hyperplanes `z.k_h = 0` of H heads cut the space of keys into cells in which F is linear. Its gradient there is the
-sum of v over the heads that are on, so neighbouring cells of a circle differ by one `v_h`. On the circle a cell is a
-narrow arc, and an error of F counts over the length of the step; away from the circle the cell is wider. So the
-gradient is read around an interior point of the cell, found by going to the middle of the cell along random lines.
+Keys z are so long that every head is all or nothing: `F(z) = sum of z.v_h over the heads with z.k_h > 0`. The
+hyperplanes `z.k_h = 0` of H heads cut the space of keys into cells in which F is linear. Its gradient there is the sum
+of v over the heads that are on, so neighbouring cells of a circle differ by one `v_h`. On the circle a cell is a narrow
+arc, and an error of F counts over the length of the step; away from the circle the cell is wider. So the gradient is
+read around an interior point of the cell, found by going to the middle of the cell along random lines.
 """
 
 from __future__ import annotations
@@ -128,8 +129,8 @@ def read_gradients(
 ) -> tuple[Float[np.ndarray, "H1 d"], Float[np.ndarray, " H1"]]:
     """The slope on each arc and how far off it may be; the last one, half a turn on, follows from the first."""
     found = [read_gradient(circle, arc, rng) for arc in arcs(jumps)]
-    read_gradients, errors = np.array([g for g, _ in found]), np.array([error for _, error in found])
-    return np.vstack([read_gradients, circle.saturated.box.total - read_gradients[0]]), np.append(errors, errors[0])
+    slopes, errors = np.array([g for g, _ in found]), np.array([error for _, error in found])
+    return np.vstack([slopes, circle.saturated.box.total - slopes[0]]), np.append(errors, errors[0])
 
 
 def read_gradient(circle: KeyCircle, arc: Arc, rng: np.random.Generator) -> tuple[np.ndarray, float]:

@@ -1,4 +1,8 @@
-"""G of the box at one query token, and lengths of tokens that suit its heads.
+"""The even part of a box's answers at one query token, and lengths of tokens that suit its heads.
+
+What the box answers to `[z + q ; q]` beyond `[q]` is a sum over heads, of `sigma(z.k_h) z.v_h`. Less half of `z.total`,
+with total the sum of all v, which one-token sequences tell, that is even in z: `G(z) = sum_h tanh(z.k_h / 2) z.v_h /
+2`.
 
 A key so short that no head saturates says nothing about scores, since G is then quadratic in z; one so long that all do
 says only where a head turns on, since G is then homogeneous of degree 1. In between the answer to `2 z` differs from

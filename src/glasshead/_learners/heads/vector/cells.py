@@ -2,9 +2,9 @@
 
 A derivative at moderate scores takes steps so short that float32 answers leave three digits of it. Between the jumps of
 very long keys answers are linear, so steps may be long: the gradient there is the sum of `B_h` over the heads that are
-on, neighbouring arcs of a circle differ by one `B_h` (design, section 7), and about twice as many directions as its
-rank show the outputs that it reaches. In many more rows it is then seen which heads are on, and the spaces are null
-spaces of what is left without one of them, as exact as the answers are.
+on, neighbouring arcs of a circle differ by one `B_h`, and about twice as many directions as its rank show the outputs
+that it reaches. In many more rows it is then seen which heads are on, and the spaces are null spaces of what is left
+without one of them, as exact as the answers are.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logit
 
 from ...._errors import NOT_HEADS, TargetMismatch
-from ...._linalg import rms, unit
+from ...._linalg import LEAST_DIVISOR, rms, unit
 from ...._meters import Readout, VectorMeter
 from ...._oracles import DOUBLE, Oracle
 
@@ -41,7 +41,7 @@ class Scale:
 
 
 def find_token_lengths(oracle: Oracle, readout: Readout, rng: np.random.Generator) -> Scale:
-    """Finds how long keys and last tokens should be, by at most `2 len(RUNGS) + 3 DIRECTIONS` queries."""
+    """Finds how long keys and last tokens should be, by at most `2 len(TRIED_LENGTHS) + 3 SCALE_DIRECTIONS` queries."""
     reach = REACH_SHARE * oracle.reach
 
     def directions(count: int) -> np.ndarray:
@@ -102,7 +102,7 @@ NO_SCORE = 1e-3  # in place of a score of 0: keys grow by 8 at most, which score
 
 
 def find_active_length(measure: Callable[[np.ndarray], np.ndarray], reach: float) -> float | None:
-    """The length at which scores are about `SCORE`, or None if they stay small up to `reach`."""
+    """The length at which scores are about `ACTIVE_SCORE`, or None if they stay small up to `reach`."""
     lengths = np.append(TRIED_LENGTHS[reach > TRIED_LENGTHS], reach if reach < TRIED_LENGTHS[-1] else [])
     active = np.flatnonzero(measure(lengths) >= ACTIVE)
     if len(active) == 0:
@@ -133,7 +133,7 @@ def find_tuned_lengths(meter: VectorMeter, scale: Scale, block: np.ndarray, rng:
         resting = largest_rms(scores[:1])
         shorter = min(1.0, KEY_BIAS_SCORE / resting) if resting > 0 else 1.0
         moved = shorter * largest_rms(scores[1:] - scores[:1])
-        last_one = scale.last * float(np.clip(W_SCORE / max(moved, 1e-300), 1 / LARGEST_TUNING, LARGEST_TUNING))
+        last_one = scale.last * float(np.clip(W_SCORE / max(moved, LEAST_DIVISOR), 1 / LARGEST_TUNING, LARGEST_TUNING))
         clutter = most_clutter(meter.oracle) * scale.key * shorter
         scale = Scale(min(scale.key * shorter, reach), min(last_one, reach, clutter))
     return scale

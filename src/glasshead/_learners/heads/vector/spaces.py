@@ -2,9 +2,8 @@
 
 With `Pi_h` the complementary projectors on the heads' outputs, the answer to `[q + z ; q]` moves with `z B` by the
 matrix `sum_h alpha_h Pi_h` plus one of rank H, where `alpha_h` is the weight of head h: each `alpha_h` is an (r_h -
-1)-fold eigenvalue, and its eigenspace is the head's output space up to one dimension (design, section 7). A Newton step
-on "for some weights w_i the matrix with rows `y_i - w_i z_i` drops rank by r_h", over longer keys, completes the spaces
-to rounding.
+1)-fold eigenvalue, and its eigenspace is the head's output space up to one dimension. A Newton step on "for some
+weights w_i the matrix with rows `y_i - w_i z_i` drops rank by r_h", over longer keys, completes the spaces to rounding.
 """
 
 from __future__ import annotations
