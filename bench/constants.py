@@ -28,7 +28,7 @@ import glasshead as gh
 # The modules of a learner, and the boxes, by their names in `tests.recorded.boxes`, that it is tried on.
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "a ReLU network": (
-        ("_relu.tolerances",),
+        ("_relu.homogeneous",),
         (
             *(f"relu {size} biases={biases}" for size in ("8,16", "16,8", "12,40") for biases in (0, 1)),
             *(f"relu {kind}, biases" for kind in ("parallel", "opposite", "cancelling", "rank 2", "tiny 1e-10")),
@@ -36,7 +36,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "all heads at once": (
-        ("_learners.heads.together.tolerances",),
+        ("_learners.heads.together.pairs",),
         (*(f"hidden {kind} (8, 3, 2)" for kind in HIDDEN), "hidden rounded", "unsaturated only"),
     ),
     "a head behind an unknown network": (

@@ -12,7 +12,7 @@ from bench.stored import load
 from bench.tree import SOURCE
 
 MODULES = [module for modules, _ in constants.PARTS.values() for module in modules]
-OWNED = "_relu.tolerances", "_learners.heads.together.tolerances"
+OWNED = "_relu.homogeneous", "_learners.heads.together.pairs"
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -28,12 +28,12 @@ def test_the_experiment_is_about_the_constants_as_they_are(module):
 
 
 def test_a_constant_is_changed_wherever_it_is_used():
-    from glasshead._relu import attempt, tolerances
+    from glasshead._relu import attempt, homogeneous
 
-    (goal,) = (constant for constant in constants.constants("_relu.tolerances") if constant.name == "GOAL")
+    (goal,) = (constant for constant in constants.constants("_relu.homogeneous") if constant.name == "GOAL")
     with constants.changed(goal, goal.times(10.0)):
-        assert attempt.GOAL == tolerances.GOAL == 10 * goal.value
-    assert attempt.GOAL == tolerances.GOAL == goal.value
+        assert attempt.GOAL == homogeneous.GOAL == 10 * goal.value
+    assert attempt.GOAL == homogeneous.GOAL == goal.value
 
 
 def test_a_wrong_result_that_passes_is_not_hidden():

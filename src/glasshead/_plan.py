@@ -16,7 +16,7 @@ NETWORK_OVERHEAD = 192  # what a small network takes beyond its parameters: look
 EACH = {"value": 10, "sign": 160}  # queries for a score that is read through an unknown network
 REFUSED = 1.2  # times the plan of the dearest family: what all attempts together may cost where none succeeds
 SOLVED_AT_ONCE = 1800  # in any dimension: heads that nothing isolates, or scores behind a box that is hardly a head
-DTYPES = "float64", "float32"
+PLANNED_DTYPES = "float64", "float32"
 PLACE_QUERIES = 400  # looking for tokens where that network shows the scores, for a normalisation, and the check
 
 
@@ -97,8 +97,9 @@ def planned(box: Sizes, family: str) -> Planned:
         positive(box.accuracy, "accuracy")
     check_rank(box.rank, dim)
     whole(box.outputs, "outputs", least=1)
-    if box.dtype not in DTYPES:
-        raise ValueError(f"expected dtype to be one of {DTYPES}, got {box.dtype!r}; plans of 16 bits are not known")
+    if box.dtype not in PLANNED_DTYPES:
+        got = f"got {box.dtype!r}; plans of 16 bits are not known"
+        raise ValueError(f"expected dtype to be one of {PLANNED_DTYPES}, {got}")
     if declared is None:
         return plan_auto(box)
     if (refusal := declared.refusal(box.answers)) is not None:

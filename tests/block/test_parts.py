@@ -5,8 +5,8 @@ import pytest
 
 import glasshead as gh
 from glasshead._learned import UNLUCKY
-from glasshead._learners.block.decoder.fresh import FRESH_ANGLE, norm_bounds_on_sphere
-from glasshead._learners.block.fresh import norm_bounds
+from glasshead._learners.block.decoder.fresh_odds import FRESH_ANGLE
+from glasshead._learners.block.fresh import norm_bounds, norm_bounds_on_sphere
 from glasshead._learners.block.geometry import Rows, Total, View, read_reference, read_total, seen_rank
 from glasshead._learners.block.spaces import Bunches, bunches
 from glasshead._learners.block.values import split_heads, value_maps
@@ -115,7 +115,7 @@ def test_errors_on_a_sphere_are_within_their_bounds(kind):
             D = (np.cos(angle) - 1) * q + np.sin(angle) * radius * tangents
             off.append(D @ (E @ q + c))
         off = np.array(off)[:, None]
-        found = norm_bounds_on_sphere(off, rng.uniform(0.3, 1.0, off.shape), radius, 12)[0]
+        found = norm_bounds_on_sphere(off, rng.uniform(0.3, 1.0, off.shape), radius, angle, 12)[0]
         ratios.append(found / np.linalg.norm(E))
     assert np.mean(np.array(ratios) < 1) <= UNLUCKY
     assert np.median(ratios) < 60

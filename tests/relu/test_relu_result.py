@@ -7,7 +7,7 @@ import pytest
 from relu_cases import Net, gaussian
 
 import glasshead as gh
-from glasshead._relu import homogeneous
+from glasshead._oracles import box as box_module
 
 
 def test_one_input_or_many():
@@ -51,7 +51,7 @@ def test_a_box_that_works_in_place_is_none_of_our_business():
 
 
 def test_large_requests_go_out_in_chunks(monkeypatch):
-    monkeypatch.setattr(homogeneous, "FLOATS_AT_ONCE", 160)
+    monkeypatch.setattr(box_module, "CHUNK_BYTES", 8 * 160)
     net, largest = gaussian(8, 6), []
     found = gh.recover_relu(lambda x: largest.append(len(x)) or net(x), 8)
     assert max(largest) <= 20

@@ -22,7 +22,8 @@ def token_numbers(message: Any, sequences: int, token_ids: Sequence[int]) -> np.
     """One row for each sequence of a request, the number of each wanted token in it."""
     choices = message.get("choices") if isinstance(message, Mapping) else None
     if not isinstance(choices, list) or not all(isinstance(choice, Mapping) for choice in choices):
-        raise OracleError(f"expected a completion with choices, got {shown(message)}; the URL may be of something else")
+        got = excerpt(message)
+        raise OracleError(f"expected a completion with choices, got {got}; the URL may be of something else")
     by_index = {choice.get("index"): choice for choice in choices}
     if len(choices) != sequences or set(by_index) != set(range(sequences)):
         words = f"expected {sequences} choices, one for each prompt, got {len(choices)}"
@@ -36,7 +37,7 @@ def next_token(choice: Mapping[str, Any], token_ids: Sequence[int]) -> list[floa
         given = choice["logprobs"]["top_logprobs"][0]
         given = {str(name): number for name, number in given.items()}
     except (KeyError, IndexError, TypeError, AttributeError):
-        words = f"expected top_logprobs of one new token, got {shown(choice)}"
+        words = f"expected top_logprobs of one new token, got {excerpt(choice)}"
         raise OracleError(f"{words}; needed is a server that answers logprobs") from None
     missing = [token for token in token_ids if f"{NAMED}{token}" not in given]
     if missing:
@@ -68,6 +69,6 @@ def are_logits(numbers: np.ndarray) -> bool:
     return bool((np.logaddexp.reduce(numbers, axis=1) > CERTAIN_LOGITS).any())
 
 
-def shown(message: Any) -> str:
+def excerpt(message: Any) -> str:
     words = repr(message)
     return words if len(words) <= 200 else f"{words[:200]}.."

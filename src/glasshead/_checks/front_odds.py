@@ -15,7 +15,7 @@ from .._models import FrontHead
 from .._oracles import Oracle
 from .answered import NEIGHBOUR_TIMES, by_length
 from .compared import Compared
-from .odds import read_thrice, relative_error
+from .odds import read_thrice, relative_error, with_key_copies
 from .ordinary import gaussian_sequences
 from .telling import ODDS_COPIES, answer_error
 
@@ -36,14 +36,10 @@ def check_odds_behind(oracle: Oracle, learned: LearnedFront, rng: np.random.Gene
     chosen = pairs[:FRONT_PROBES]
     most = None
     if oracle.exact:
-        asked = [with_key_copies(pair, ODDS_COPIES) for pair in chosen]
+        asked = [with_key_copies(pair) for pair in chosen]
         most = relative_error(oracle, read_thrice(oracle, asked), by_length(oracle, asked))
     found = (check_pair(oracle, learned, pair, most) for pair in chosen)
     return next((evidence for evidence in found if evidence is not None), None)
-
-
-def with_key_copies(pair: np.ndarray, copies: int) -> np.ndarray:
-    return np.concatenate([np.repeat(pair[:1], copies, axis=0), pair[1:]])
 
 
 def uneven(head: FrontHead, pair: np.ndarray) -> float:
@@ -56,7 +52,7 @@ def uneven(head: FrontHead, pair: np.ndarray) -> float:
 def check_pair(oracle: Oracle, learned: LearnedFront, pair: np.ndarray, most: float | None) -> Evidence | None:
     """The law for copies of one key, where answers are off by that share of their size at most; None, too, where
     nothing can be said."""
-    few, many = with_key_copies(pair, LEAST_COPIES), with_key_copies(pair, ODDS_COPIES)
+    few, many = with_key_copies(pair, LEAST_COPIES), with_key_copies(pair)
     off = NEIGHBOUR_TIMES * typical_score_error(learned.model.seen(pair), learned.bound, learned.bound_key_bias)
 
     def says(share: float, X: np.ndarray) -> np.ndarray:

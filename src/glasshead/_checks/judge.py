@@ -128,14 +128,14 @@ def check_a_few(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> b
     return bool(np.abs(got - want).max() <= level)
 
 
-LONGER = 6  # sequences of more tokens than the judge asks about
+LONGER_SEQUENCES = 6  # of more tokens than the judge asks about
 
 
 def check_longer(oracle: Oracle, model: Any, most: int, rng: np.random.Generator) -> Compared:
     """Answers to ordinary sequences of more tokens than that, up to so many, and what the model predicts, if it does:
     within 1% of their range, as the judge has it."""
-    lengths = np.ceil(np.linspace(most, JUDGED_LENGTHS[-1], LONGER, endpoint=False)).astype(int).tolist()
-    X = [x for x in gaussian_sequences(oracle, lengths, np.ones(LONGER), rng) if is_told(oracle, model, x)]
+    lengths = np.ceil(np.linspace(most, JUDGED_LENGTHS[-1], LONGER_SEQUENCES, endpoint=False)).astype(int).tolist()
+    X = [x for x in gaussian_sequences(oracle, lengths, np.ones(LONGER_SEQUENCES), rng) if is_told(oracle, model, x)]
     if not X:
         raise NotConverged(f"what was found predicts no answer to more than {JUDGED_LENGTHS[-1]} tokens")
     got, want = by_length(oracle, X), by_length(model, X)

@@ -71,7 +71,7 @@ class Odds:
 
     @property
     def copied(self) -> list[np.ndarray]:
-        return with_copies(self.pairs)
+        return [with_key_copies(pair) for pair in self.pairs]
 
     @property
     def swing(self) -> np.ndarray:
@@ -124,20 +124,21 @@ class Odds:
         return Odds([*self.pairs, *other.pairs], **answers, thrice=np.concatenate([x for pair in halves for x in pair]))
 
 
-def with_copies(pairs: list[np.ndarray]) -> list[np.ndarray]:
-    return [np.concatenate([np.repeat(x[:1], ODDS_COPIES, axis=0), x[1:]]) for x in pairs]
+def with_key_copies(pair: np.ndarray, copies: int = ODDS_COPIES) -> np.ndarray:
+    """The key so many times, then the last token."""
+    return np.concatenate([np.repeat(pair[:1], copies, axis=0), pair[1:]])
 
 
 def read_odds(oracle: Oracle, learned: Learned, probes: int, rng: np.random.Generator, *, thrice: bool) -> Odds:
     """The answers to so many pairs, chosen to show a second head; 4 queries for each, or 6."""
     pairs = telling_pairs(oracle, learned, probes, rng)
-    again = read_thrice(oracle, [*with_copies(pairs), *pairs]) if thrice else None
+    again = read_thrice(oracle, [*map(with_key_copies, pairs), *pairs]) if thrice else None
     answers = by_length(oracle, asked_about(pairs)).reshape(4, probes, -1)
     return Odds(pairs, *answers, size=sizes_of(learned.model, np.stack(pairs)), thrice=again)
 
 
 def asked_about(pairs: list[np.ndarray]) -> list[np.ndarray]:
-    return [*with_copies(pairs), *pairs, *(x[:1] for x in pairs), *(x[1:] for x in pairs)]
+    return [*map(with_key_copies, pairs), *pairs, *(x[:1] for x in pairs), *(x[1:] for x in pairs)]
 
 
 def check_still(oracle: Oracle, learned: Learned, odds: Odds, rng: np.random.Generator) -> Evidence | None:

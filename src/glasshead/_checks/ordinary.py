@@ -44,9 +44,9 @@ def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generato
     larger = np.maximum(suited, 1.0) * 2.0 ** even(0, 3, count, rng)
     first, *_, last = JUDGED_LENGTHS
     drawn = {
-        USERS: (users, spread(first, last + 1, len(users), rng).astype(int)),
+        USERS: (users, stratified(first, last + 1, len(users), rng).astype(int)),
         SUITED: (suited, rng.integers(JUDGED_LENGTHS, (*JUDGED_LENGTHS[1:], last + 1))),
-        LARGER: (larger, spread(first, last + 1, count, rng).astype(int)),
+        LARGER: (larger, stratified(first, last + 1, count, rng).astype(int)),
     }
     last_tokens = {USERS: rng.permutation(users)}  # as evenly spread, and at times longer than those before, or shorter
     X = [gaussian_sequences(oracle, each, sizes, rng, last_tokens.get(n)) for n, (sizes, each) in drawn.items()]
@@ -58,7 +58,7 @@ def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generato
     return [kept for kind in every if (kept := said(learned, kind)).X]
 
 
-def spread(low: float, high: float, count: int, rng: np.random.Generator) -> np.ndarray:
+def stratified(low: float, high: float, count: int, rng: np.random.Generator) -> np.ndarray:
     """Numbers drawn from a range, one from each of as many parts of it, in any order."""
     return low + (high - low) * (rng.permutation(count) + rng.random(count)) / count
 

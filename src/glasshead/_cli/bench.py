@@ -134,7 +134,7 @@ def find_costs(chosen: list[Task], seed: int, progress: Progress | None) -> tupl
     rows, code, before = [], 0, 0
     warm_up(chosen)
     for each in chosen:
-        report = partial(shown, progress, before, sum(other.plan for other in chosen), each) if progress else None
+        report = partial(report_part, progress, before, sum(other.plan for other in chosen), each) if progress else None
         row = {"family": each.family} | each.extent | {"plan": each.plan}
         try:
             row |= find_cost(each, seed, report)
@@ -155,7 +155,7 @@ def warm_up(chosen: list[Task]) -> None:
             find_cost(task(family, WARM, None, answers, {}), 0, None)
 
 
-def shown(progress: Progress, before: int, planned: int, each: Task, done: int, _: int, what: str) -> None:
+def report_part(progress: Progress, before: int, planned: int, each: Task, done: int, _: int, what: str) -> None:
     """What one recovery reports, as part of them all."""
     progress(before + min(done, each.plan), planned, f"{each.family}, {each.words}: {what}")
 

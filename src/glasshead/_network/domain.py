@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from .._linalg import random_rotation, unit
-from .._oracles import Oracle
-from .._relu import FLOATS_AT_ONCE
+from .._oracles import CHUNK_BYTES, InputOracle, Oracle
 from .._types import Float
 
 # Both of order 8.
@@ -29,6 +29,11 @@ AROUND = STENCIL_PLACES[STENCIL_PLACES != 0]
 GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))  # radians: multiples of it are spread over the circle and never opposite
 ROOMY = 24  # dimensions from which three may be kept for base points
 FEW_OUTPUTS, MOST_KEPT = 4, 4  # so few numbers leave it to points to tell neurons apart: in a plane they are too alike
+
+
+def as_single_tokens(f: Any, dim: Any) -> Oracle:
+    """An oracle on `(B, 1, d)`."""
+    return f if isinstance(f, Oracle) else InputOracle(f, dim, "recover_network(f, dim)")
 
 
 @dataclass
@@ -53,7 +58,7 @@ class Domain(ABC):
 
     def ask(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """Answers, a row each, however many numbers they are."""
-        rows = max(1, FLOATS_AT_ONCE // self.dim)
+        rows = max(1, CHUNK_BYTES // (8 * self.dim))
         parts = [np.asarray(self.oracle(X[i : i + rows, None])) for i in range(0, len(X), rows)]
         return np.concatenate(parts).reshape(len(X), -1).astype(np.float64)
 

@@ -19,20 +19,19 @@ import numpy as np
 from .._errors import BudgetExceeded, NotConverged, TargetMismatch
 from .._linalg import LEAST_DIVISOR, random_rotation, rms
 from .._models import ACTIVATIONS
-from .._oracles import Oracle, Report, bar, guarded
+from .._oracles import InputOracle, Oracle, Report, bar, guarded
 from .._types import ArrayLike, no_type_check
 from .._validate import positive, whole
-from .arguments import GATED, PLAIN, as_single_tokens, check_network_arguments
 from .check import AGAIN, NOISES, NOISIEST, check_asked_again, check_network
 from .creases import learn_creased
 from .directions import Neurons, read_neurons
-from .domain import Domain, SphereDomain, domain_of
+from .domain import Domain, SphereDomain, as_single_tokens, domain_of
 from .piecewise import learn_piecewise
 from .rank_one import isolated, rank_ones
 from .rank_two import rank_twos
 from .refine import inputs_for, refined
 from .result import RecoveredNetwork
-from .ridge import gated_network, plain_network
+from .ridge import GATED, PLAIN, check_network_arguments, gated_network, plain_network
 from .signs import Sided, inputs_needed, with_linear_neurons, with_signs
 from .span import Span, find_span
 from .step import Steps, find_radius, find_steps
@@ -84,7 +83,7 @@ def recover_network(
     `BudgetExceeded`. `progress` is True for a bar or a callable `(done, planned, what)`. All queries count; the same
     seed asks the same ones.
     """
-    oracle, answered = as_single_tokens(f, dim)
+    oracle = as_single_tokens(f, dim)
     check_network_arguments(activation, sphere, widest, budget, progress)
     rng = np.random.default_rng(whole(seed, "seed", least=0))
     start = float(np.sqrt(oracle.dim)) if radius is None else positive(radius, "radius")
@@ -94,10 +93,11 @@ def recover_network(
             found = learn_any(domain, activation, widest, rng)
         except (TargetMismatch, NotConverged) as error:
             best = error.best  # what a part of the way came to is no network of all outputs
-            whole_box = {"queries": box.sent, "single": answered[-1:] == [1]}
+            whole_box = {"queries": box.sent, "single": isinstance(oracle, InputOracle) and oracle.single}
             error.best = replace(best, **whole_box) if isinstance(best, RecoveredNetwork) else None
             raise
-    return RecoveredNetwork(**found, queries=box.sent, single=answered[-1:] == [1])
+    single = isinstance(oracle, InputOracle) and oracle.single
+    return RecoveredNetwork(**found, queries=box.sent, single=single)
 
 
 def learn_any(domain: Domain, activation: str, widest: int | None, rng: np.random.Generator) -> dict[str, Any]:

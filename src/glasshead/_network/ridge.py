@@ -3,7 +3,7 @@
 Along a neuron `t = g.x` is known at every base point and `z = s t + b` is not; the coefficients of the neuron there are
 `act''(z)` times its output weights, for gated ones those of the cross term `act'(z)` times them. Two unknowns for each
 neuron, fitted for all neurons at once by Levenberg's method, the output weights projected out, from the best start in
-every band of scales and biases. How well it fits tells activations apart.
+every band of scales and biases. How well it fits tells activations apart; here are the names of those that are tried.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ import numpy as np
 from .._linalg import LEAST_DIVISOR
 from .._models import Activation, TwoLayer
 from .._types import Float
+from .._validate import whole
 from .directions import Neurons
+
+SMOOTH_ACTIVATIONS = "gelu", "gelu-tanh", "silu"
+PLAIN: dict[str, tuple[str, ...]] = {
+    "auto": SMOOTH_ACTIVATIONS,
+    "plain": SMOOTH_ACTIVATIONS,
+    **{name: (name,) for name in SMOOTH_ACTIVATIONS},
+}
+GATED: dict[str, tuple[str, ...]] = {"auto": SMOOTH_ACTIVATIONS, "swiglu": ("silu",), "geglu": ("gelu", "gelu-tanh")}
+ACTIVATION_NAMES = ("auto", *SMOOTH_ACTIVATIONS, "relu", "swiglu", "geglu")
 
 BANDS, IN_BAND = 9, 3  # of scales, each with starts of its own
 ZONES, IN_ZONE = 3, 15  # of biases: the flanks of an activation look like its middle upside down
@@ -66,7 +76,10 @@ def fitted(f: Any, slope: Any, t: Float[np.ndarray, "m P"], c: Float[np.ndarray,
 def descended(
     f: Any, slope: Any, t: np.ndarray, c: np.ndarray, theta: Float[np.ndarray, "n 2"], rounds: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Levenberg's method for many fits at once: where they end, and their squared misfits."""
+    """Levenberg's method for many fits at once: where they end, and their squared misfits.
+
+    One after another, as `_least_squares` has it, thousands of fits of two numbers each would take too long.
+    """
 
     def rest(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         F = f(theta[:, :1] * t + theta[:, 1:])
@@ -154,3 +167,17 @@ def total(ridges: Ridges, c: np.ndarray) -> float:
     """The share of all coefficients that does not fit."""
     size = np.linalg.norm(c, axis=1)
     return float(np.linalg.norm(ridges.misfit * size) / np.linalg.norm(size))
+
+
+def check_network_arguments(activation: Any, sphere: Any, widest: Any, budget: Any, progress: Any) -> None:
+    if activation not in ACTIVATION_NAMES:
+        raise ValueError(
+            f"expected activation to be one of {', '.join(map(repr, ACTIVATION_NAMES))}, got {activation!r}"
+        )
+    if not isinstance(sphere, bool):
+        raise TypeError(f"expected sphere to be True or False, got {sphere!r}")
+    for name, value in (("widest", widest), ("budget", budget)):
+        if value is not None:
+            whole(value, name, least=1)
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")

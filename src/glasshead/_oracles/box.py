@@ -1,4 +1,7 @@
-"""Oracles around a callable: what is sent and answered is checked and counted, and its digits are looked at."""
+"""Oracles around a callable: what is sent and answered is checked and counted, and its digits are looked at.
+
+`InputOracle` is around one that takes inputs instead of sequences, which networks without a head do.
+"""
 
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
@@ -14,63 +17,8 @@ from numpy.typing import ArrayLike, DTypeLike
 from .._errors import GlassheadError, OracleError
 from .._types import Answering, no_type_check
 from .._validate import box_dim, check_callable, positive, real
-from .base import ROUNDOFF, Oracle
-
-FORMAT_BITS = 8, 11, 24, 53  # significant ones: bfloat16, float16, float32, float64
-BY_CHANCE = 2  # numbers of a format may all happen to have so many zeros in the end
-FEW_BITS = 6  # fewer than these are no format, but labels, or what is left of sums that cancel
-ALL_BITS = 45  # a number that needs as many is one of float64
-
-
-def significant_bits(answers: np.ndarray) -> int:
-    """How many bits the longest of some numbers needs."""
-    whole_numbers = np.ldexp(np.frexp(np.abs(answers, dtype=np.float64))[0], 53).astype(np.int64)
-    zeros = np.frexp((whole_numbers & -whole_numbers).astype(np.float64))[1] - 1
-    return 53 - int(zeros.min(initial=53))
-
-
-class Precision:
-    """Narrows down the format of a box: a format stays possible until an answer needs more digits than it has."""
-
-    ENOUGH = 5  # distinct answers before a coincidence (whole numbers, say) is not believed any more
-    ENOUGH_OTHER = 16  # the same, for a number of bits that no usual format has
-
-    def __init__(self, dtype: np.dtype):
-        self._input = ROUNDOFF[dtype.name]
-        self._bits = 0
-        self._declared = 0.0
-        self._seen: set[float] = set()
-
-    def see(self, answers: np.ndarray) -> None:
-        """Take note of some answers."""
-        if answers.dtype.kind == "f":
-            self._declared = ROUNDOFF.get(answers.dtype.name, 0.0)
-        if self._bits >= ALL_BITS:
-            return
-        nonzero = answers[answers != 0].astype(np.float64, copy=False)
-        if len(self._seen) < self.ENOUGH_OTHER:
-            self._seen.update(np.unique(nonzero).tolist())
-        self._bits = max(self._bits, significant_bits(nonzero))
-
-    def take_tokens(self, roundoff: float) -> None:
-        """Tokens are rounded inside the box, whatever its answers look like."""
-        self._input = max(self._input, roundoff)
-
-    @property
-    def known(self) -> bool:
-        """Whether more answers could hardly show another format."""
-        return self._bits >= ALL_BITS or len(self._seen) >= self.ENOUGH_OTHER
-
-    @property
-    def roundoff(self) -> float:
-        """The coarsest of what the box is sent, what it declares, and what all its answers fit in."""
-        bits = next(bits for bits in FORMAT_BITS if bits >= self._bits)
-        unusual = bits > FORMAT_BITS[0] and bits - self._bits > BY_CHANCE and self._bits < ALL_BITS
-        if unusual and len(self._seen) >= self.ENOUGH_OTHER:
-            bits = self._bits - 1  # numbers may have been cut off instead of rounded
-        shown = len(self._seen) >= self.ENOUGH and self._bits >= FEW_BITS
-        return max(self._input, self._declared, 2.0**-bits if shown else 0.0)
-
+from .base import Oracle
+from .precision import Precision
 
 SMALL_REQUEST = 256  # sequences
 ROUNDED_NORM = 1e-12  # of max_norm: what a token of just that length may exceed it by, rounded once here and once there
@@ -139,6 +87,9 @@ class BoxOracle(Oracle):
     def rounds_tokens(self, roundoff: float) -> None:
         self._precision.take_tokens(roundoff)
 
+    def _said(self, X: np.ndarray) -> str:
+        return f"{len(X)} sequences of {X.shape[1]} tokens in dimension {self.dim}"
+
     def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
         """The answers to `X` as this oracle hands them on, or an `OracleError`."""
         raise NotImplementedError
@@ -176,8 +127,8 @@ class BoxOracle(Oracle):
         except GlassheadError:
             raise
         except Exception as error:
-            what = f"{len(X)} sequences of {X.shape[1]} tokens in dimension {self.dim}"
-            raise OracleError(f"the box raised {type(error).__name__}: {error} (asked: {what})", X[0]) from error
+            asked = self._said(X)
+            raise OracleError(f"the box raised {type(error).__name__}: {error} (asked: {asked})", X[0]) from error
         finally:
             self.queries += self.resent - resent
         return self._checked(answers, X)
@@ -236,6 +187,40 @@ class ValueOracle(BoxOracle):
         self._check_finite(numbers, X)
         self._precision.see(answers)
         return numbers
+
+
+class InputOracle(ValueOracle):
+    """An oracle that answers `f(x)` to inputs `(B, d)`, each of them asked about as a sequence of one token.
+
+    With `scalar` every answer has to be one number, without an axis of its own; `single` says whether the last ones
+    were. `call` is how to say the dimension.
+    """
+
+    @no_type_check
+    def __init__(
+        self, f: Answering, dim: int | None, call: str, *, max_norm: float | None = None, scalar: bool = False
+    ):
+        check_callable(f, "x")
+        dim = box_dim(f, dim, "an input", call)
+        super().__init__(lambda X: f(X[:, 0].copy()), dim, max_norm=max_norm)  # a copy: f may work in place
+        self.scalar, self.single = scalar, False
+
+    def _said(self, X: np.ndarray) -> str:
+        return f"{len(X)} inputs of dimension {self.dim}"
+
+    def _checked(self, answers: np.ndarray, X: np.ndarray) -> np.ndarray:
+        self.single = answers.ndim == 1
+        if not self.scalar:
+            return super()._checked(answers, X)
+        x = X[:, 0]
+        if answers.shape != (len(x),):
+            raise OracleError(f"expected answers of shape ({len(x)},), one for each input, got {answers.shape}", x[:1])
+        if answers.dtype.kind not in "fiub":
+            raise OracleError(f"expected real answers, got dtype {answers.dtype}", x[:1])
+        bad = np.flatnonzero(~np.isfinite(answers))
+        if len(bad):
+            raise OracleError(f"expected finite answers, got {answers[bad[0]]}", x[bad[:1]])
+        return answers.astype(np.float64)
 
 
 @no_type_check

@@ -29,7 +29,7 @@ def add_notes(error: GlassheadError, tried: Sequence[str], rank: int | None, dim
         )
 
 
-MOST_HEADS = 1  # for each dimension, that "auto" plans for: a box of more heads takes their family by name
+PLANNED_HEADS = 1  # for each dimension, that "auto" plans for: a box of more heads takes their family by name
 CAUSE_QUERIES = 64  # of the plan, for finding out why, once nothing explains the box
 
 
@@ -42,7 +42,7 @@ def within_plan(oracle: Oracle, family: str, last: bool, outputs: int, start: in
     if not last and "heads" not in declared.sizes:
         yield oracle
         return
-    heads = 1 if last or declared.behind else MOST_HEADS * oracle.dim
+    heads = 1 if last or declared.behind else PLANNED_HEADS * oracle.dim
     dtype = "float64" if oracle.roundoff <= DOUBLE else "float32"
     most = plan(oracle.dim, family=AUTO, heads=heads, outputs=outputs, dtype=dtype) - CAUSE_QUERIES
     asked = Budgeted(oracle, max(0, most - (oracle.queries - start)))

@@ -12,11 +12,7 @@ from .._linalg import rms
 from .check import AllLengths, Check, read_all_lengths, read_fresh_points
 from .circle import SampledKinks, find_kinks_between
 from .gradients import Gradients, Pieces, find_arcs
-from .homogeneous import HalfCircle, Homogeneous, Lifted
-from .neurons import HomogeneousNeurons, ReluNetwork, to_neurons
-from .repair import read_repaired, worst_arcs
-from .scale import AnswerNoise
-from .tolerances import (
+from .homogeneous import (
     ACCEPTED,
     ACCEPTED_NOISES,
     ACCEPTED_NOISY,
@@ -25,7 +21,13 @@ from .tolerances import (
     GOAL,
     GROSS,
     LARGEST_RESIDUAL,
+    HalfCircle,
+    Homogeneous,
+    Lifted,
 )
+from .neurons import HomogeneousNeurons, ReluNetwork, to_neurons
+from .repair import read_repaired, worst_arcs
+from .scale import AnswerNoise
 
 AUDITS = 3
 REPAIRS = 3
@@ -83,13 +85,13 @@ def learn_from_circle(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
     kinks = find_kinks_between(lambda angles: g(circle.at(angles)), circle.low, circle.high, noise, rng)
     if kinks.given_up or (kinks.blurred and picky):
         raise Unresolved(kinks, circle)
-    g.box.known["kinks"] = len(kinks.at)
+    g.known["kinks"] = len(kinks.at)
     if isinstance(g, Lifted):
         g.note(kinks.at)
     noise = kinks.samples.noise
     gradients = Gradients(g, circle, find_arcs(g, circle, kinks), rng)
     gradients.read(np.ones(gradients.out.shape, bool))
-    g.box.known["unchecked"] = to_neurons(gradients.pieces(), isinstance(g, Lifted), 0.0, choose=False).network(g, None)
+    g.known["unchecked"] = to_neurons(gradients.pieces(), isinstance(g, Lifted), 0.0, choose=False).network(g, None)
     check = read_fresh_points(g, circle, noise.exact, rng)
     check = check_crossings(g, circle, gradients, check, noise, rng)
     pieces, errors, check = read_mended(g, circle, gradients, check, noise, rms(kinks.samples.y), rng)

@@ -15,10 +15,9 @@ import numpy as np
 from .._errors import LEARNED_NETWORK, Evidence
 from .._linalg import LEAST_DIVISOR
 from .._types import Float
-from .homogeneous import HalfCircle, Homogeneous, Lifted, Plain
+from .homogeneous import CANCELLED, DEPENDENT_NORMALS, EXCUSED, NOISE_STRETCH, HalfCircle, Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
 from .scale import GAIN, NOISE_CAUTION, THIRD, AnswerNoise
-from .tolerances import CANCELLED, DEPENDENT_NORMALS, EXCUSED, NOISE_STRETCH
 
 FRESH_POINTS = 4  # a third of the points lie on the circle, where a missed kink would show
 NOISY_POINTS = 5  # times as many where answers are noisy
@@ -112,7 +111,7 @@ def read_all_lengths(g: Homogeneous, network: ReluNetwork, noise: AnswerNoise, r
     low, high = input_lengths(g, network)
     if noise.exact:
         x = exact_inputs(network, low, high, rng)
-        g.seen.append((x, g.box(x), np.zeros(len(x))))
+        g.seen.append((x, g.ask(x), np.zeros(len(x))))
     else:
         g.seen.append(read_shells(g, low, high, rng))
     # what an earlier network was refused for is asked of this one too: none passes by the luck of its inputs
@@ -184,7 +183,7 @@ def read_shells(g: Homogeneous, low: float, high: float, rng) -> tuple[np.ndarra
     d, n = g.box.dim, SHELLS * PER_SHELL
     x = np.repeat(low * (high / low) ** np.linspace(0, 1, SHELLS), PER_SHELL)[:, None] * units(n, d, rng)
     ahead = NOISE_STRETCH * np.linalg.norm(x, axis=1, keepdims=True) * units(n, d, rng)
-    answers = g.box((x[:, None] - np.arange(4)[None, :, None] * ahead[:, None]).reshape(4 * n, d)).reshape(n, 4)
+    answers = g.ask((x[:, None] - np.arange(4)[None, :, None] * ahead[:, None]).reshape(4 * n, d)).reshape(n, 4)
     differences = np.sort(np.abs(answers @ THIRD).reshape(SHELLS, PER_SHELL), axis=1)[:, :-2]
     spread = NOISE_CAUTION * np.sqrt(np.mean(differences**2, axis=1)) / GAIN
     return x, answers[:, 0], np.repeat(spread, PER_SHELL)

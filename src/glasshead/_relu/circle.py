@@ -15,9 +15,9 @@ import numpy as np
 
 from .._linalg import LEAST_DIVISOR
 from .._types import Float
+from .homogeneous import NARROWEST, NEAREST_TO_CROSSING
 from .samples import Samples
 from .scale import AnswerNoise
-from .tolerances import NARROWEST, NEAREST_TO_CROSSING
 
 FIRST_SAMPLES = 4  # samples to begin with, each with a companion
 MOST_SAMPLINGS = 10_000

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._oracles import CHUNK_BYTES
 from .._types import Float
 from .circle import SampledKinks
-from .homogeneous import FLOATS_AT_ONCE, HalfCircle, Homogeneous
+from .homogeneous import HalfCircle, Homogeneous
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Gradients:
 
     def _read_steps(self, which: np.ndarray) -> None:
         rows, columns = np.nonzero(which)
-        size = max(1, FLOATS_AT_ONCE // self.g.dim)
+        size = max(1, CHUNK_BYTES // (8 * self.g.dim))
         for start in range(0, len(rows), size):
             i, v = rows[start : start + size], columns[start : start + size]
             step = self.steps[i, v]

@@ -1,73 +1,49 @@
 """The box as a positively homogeneous function, `F(s X) = s F(X)` for s > 0, which all that follows learns.
 
 A network without biases is one as it is (`Plain`); one with biases becomes one with a coordinate more, `F(x, t) =
-t f(x / t)` (`Lifted`). Either way a two-dimensional slice is a circle's worth of angles. `CountedBox` is the callable
-itself: asked in chunks, counted, never beyond the budget, its failures named.
+t f(x / t)` (`Lifted`). Either way a two-dimensional slice is a circle's worth of angles.
+
+Every absolute tolerance of the learner stands here, too. Answers are exact or noisy, and `scale.AnswerNoise` measures
+which; what can be a multiple of the measured level is one, where it is used. The numbers that are not are relative to
+the quantity that the comment names, chosen for float64; docs/constants.md shows what becomes of boxes where one of them
+is ten times smaller or larger.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .._errors import BudgetExceeded, GlassheadError, OracleError
+from .._oracles import Oracle
 from .._types import Float
-from .._validate import box_dim, check_callable, whole
-from .tolerances import FROM_INFINITY
 
-FLOATS_AT_ONCE = 2**22  # floats sent to the box at a time; memory stays bounded however much is asked
+# Reading
+NOISE_STRETCH = 3e-5  # of a point's length: four points this far apart tell noise; a kink is between them as rarely
+EXACT_ANSWERS = 1e-12  # of the largest answer: a level up to this is double precision, or as good
+NARROWEST = 1e-11  # radians: double precision cannot tell kinks closer than this apart
+NEAREST_TO_CROSSING = 1e-6  # of the shorter line: nothing is asked closer to a crossing than that
+FROM_INFINITY = 1e-6  # radians: a line is followed to 10^6 radii, kinks beyond that are not looked for
+LADDER_RIPPLE = 0.02  # of the largest change between rungs: a change too small to come from kinks that matter
+LADDER_ROUNDING = 1e-8  # of the slope: a change too small to come from any kink
 
+# Learning
+INDEPENDENT = 1e-6  # of the largest singular value of the normalised jumps
+WHOLE_MULTIPLE = 1e-9  # a multiple this near to 1 or -1 is a sign, where the jumps are known better than that
+GOAL = 1e-11  # of the typical answer: what the errors of the gradients may add up to before some are repaired
+GROSS = 1e-6  # of the largest answer: more is no rounding, some step crossed a hyperplane
+BEYOND_REPAIR, BEYOND_REPAIR_NOISY = 1e-3, 0.3  # of the largest answer: from errors like these no repair comes back
+LSQR = 1e-9  # relative errors of the system and of its right-hand side, for scipy's lsqr
 
-class CountedBox:
-    """`f: (B, d) -> (B,)` with a count; `known` is what a `BudgetExceeded` carries."""
-
-    def __init__(self, f, dim, budget, max_norm: float | None = None):
-        check_callable(f, "x")
-        self.dim = box_dim(f, dim, "an input", "recover_relu(f, dim)")
-        self.budget = None if budget is None else whole(budget, "budget", least=1)
-        self.max_norm = max_norm
-        self.queries = 0
-        self.known: dict = {}
-        self._f = f
-
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
-        self._check_budget(len(x))
-        rows = max(1, FLOATS_AT_ONCE // self.dim)
-        parts = [self._read(x[start : start + rows]) for start in range(0, len(x), rows)]
-        return np.concatenate(parts) if parts else np.empty(0)
-
-    def _check_budget(self, wanted: int) -> None:
-        if self.budget is not None and self.queries + wanted > self.budget:
-            raise BudgetExceeded(
-                f"the budget of {self.budget} queries is spent: {self.queries} asked, {wanted} more wanted",
-                budget=self.budget,
-                needed=self.queries + wanted - self.budget,
-                known=self.known,
-            )
-
-    def _read(self, x: np.ndarray) -> np.ndarray:
-        self.queries += len(x)
-        try:
-            answers = np.array(self._f(x.copy()))  # copies: the box may work in place, or answer in one array again
-        except BudgetExceeded as error:  # of an oracle that the box is
-            error.known = self.known | error.known
-            raise
-        except GlassheadError:
-            raise
-        except Exception as error:
-            asked = f"{len(x)} inputs of dimension {self.dim}"
-            raise OracleError(f"the box raised {type(error).__name__}: {error} (asked: {asked})", x[:1]) from error
-        if answers.shape != (len(x),):
-            raise OracleError(f"expected answers of shape ({len(x)},), one for each input, got {answers.shape}", x[:1])
-        if answers.dtype.kind not in "fiub":
-            raise OracleError(f"expected real answers, got dtype {answers.dtype}", x[:1])
-        bad = np.flatnonzero(~np.isfinite(answers))
-        if len(bad):
-            raise OracleError(f"expected finite answers, got {answers[bad[0]]}", x[bad[:1]])
-        return answers.astype(np.float64)
-
+# Checking
+ACCEPTED = 1e-9  # of the largest answer, at every length of input: what `gh.recover_relu` promises for exact answers
+ACCEPTED_NOISES, LARGEST_RESIDUAL = 100.0, 1e-3  # or so many noise levels, but never more than this of the largest
+ACCEPTED_NOISY = 1e-5  # of the largest answer at an input's length, noise apart
+CANCELLED = 1e-11  # of the sum of the neurons' sizes: where they cancel, this much is left of their own errors
+EXCUSED = 1e-5  # of the largest answer at a length: no rounding excuses more
+DEPENDENT_NORMALS = 1e-3  # of the largest singular value: directions that neurons see less are left to chance
 
 Seen = tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n"], Float[np.ndarray, "n"]]  # inputs, answers, their noise
 
@@ -106,12 +82,17 @@ class HalfCircle:
 class Homogeneous(ABC):
     """A positively homogeneous function in `dim` coordinates, with random points and circles to ask about."""
 
-    box: CountedBox
+    box: Oracle
     dim: int
     seen: list[Seen]  # by the last check so far
+    known: dict[str, Any]  # what a `BudgetExceeded` carries
 
     @abstractmethod
     def __call__(self, X: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n"]: ...
+
+    def ask(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
+        """What the box answers to inputs of its own."""
+        return self.box(x[:, None])
 
     @abstractmethod
     def input(self, X: Float[np.ndarray, "D"]) -> Float[np.ndarray, "1 d"]:
@@ -130,11 +111,11 @@ class Homogeneous(ABC):
 class Plain(Homogeneous):
     """A box without biases, asked at `scale` times the point: where answers are rounded, large ones lose less."""
 
-    def __init__(self, box: CountedBox, scale: float = 1.0):
-        self.box, self.dim, self.scale, self.seen = box, box.dim, scale, []
+    def __init__(self, box: Oracle, scale: float = 1.0):
+        self.box, self.dim, self.scale, self.seen, self.known = box, box.dim, scale, [], {}
 
     def __call__(self, X):
-        return self.box(self.scale * X) / self.scale
+        return self.ask(self.scale * X) / self.scale
 
     def input(self, X):
         return self.scale * X[None]
@@ -154,13 +135,13 @@ class Plain(Homogeneous):
 class Lifted(Homogeneous):
     """A box with biases, in units of `radius`: near that far from 0 its kinks are."""
 
-    def __init__(self, box: CountedBox, radius: float = 1.0):
-        self.box, self.dim, self.radius, self.seen = box, box.dim + 1, radius, []
+    def __init__(self, box: Oracle, radius: float = 1.0):
+        self.box, self.dim, self.radius, self.seen, self.known = box, box.dim + 1, radius, [], {}
         self.spread = 1.0  # how many radii away the kinks turn out to be
 
     def __call__(self, X):
         t = X[:, -1]
-        return t * self.box(self.radius * X[:, :-1] / t[:, None])
+        return t * self.ask(self.radius * X[:, :-1] / t[:, None])
 
     def input(self, X):
         return self.radius * X[None, :-1] / X[-1]

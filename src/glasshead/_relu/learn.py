@@ -8,15 +8,17 @@ is decided whether another circle is worth its queries, and what to say if none 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._errors import FEW_KINKS, BudgetExceeded, Evidence, GlassheadError, NotConverged, TargetMismatch
+from .._oracles import Budgeted, InputOracle, Oracle
 from .._types import no_type_check
-from .._validate import positive, whole
+from .._validate import whole
 from .attempt import Attempt, Unresolved, learn_from_circle, learn_from_line
-from .homogeneous import CountedBox, Homogeneous, Lifted, Plain
+from .homogeneous import Homogeneous, Lifted, Plain
 from .neurons import ReluNetwork
 from .scale import MANY_STRETCHES, AnswerNoise, find_view, read_noise_level
 
@@ -67,13 +69,16 @@ def recover_relu(
     """
     if not (isinstance(biases, bool) or biases == "auto"):
         raise ValueError(f"expected biases to be 'auto', True or False, got {biases!r}")
-    box = CountedBox(f, dim, budget, None if max_norm is None else positive(max_norm, "max_norm"))
-    rng = np.random.default_rng(whole(seed, "seed", least=0))
+    box: Oracle = InputOracle(f, dim, "recover_relu(f, dim)", max_norm=max_norm, scalar=True)
+    box = box if budget is None else Budgeted(box, whole(budget, "budget", least=1))
+    rng, known = np.random.default_rng(whole(seed, "seed", least=0)), dict[str, Any]()
     try:
         g, noise = find_view(box, biases, rng)
+        g.known = known
         return learn_homogeneous(g, noise, rng)
     except BudgetExceeded as error:
-        error.needed = max(error.needed, likely(box) - box.queries)
+        error.known = known | error.known  # that of an oracle that the box is may know something, too
+        error.needed = max(error.needed, likely(known, box.dim) - box.queries)
         raise
 
 
@@ -96,7 +101,7 @@ def learn_homogeneous(g: Homogeneous, noise: AnswerNoise, rng: np.random.Generat
             if error.kinks.given_up:
                 hopeless.append(error)
                 noise = read_noise_level(g, rng, MANY_STRETCHES)
-        if (noise.exact and len(failed) + len(hopeless) >= NONSENSE_CIRCLES) or too_many(g.box):
+        if (noise.exact and len(failed) + len(hopeless) >= NONSENSE_CIRCLES) or too_many(g):
             break
     raise why_refused(g, noise, failed, hopeless)
 
@@ -106,9 +111,11 @@ def move(g: Homogeneous, network: ReluNetwork, length: float) -> Homogeneous:
     if not isinstance(g, Lifted) or length == 0 or 1 / FAR_RADII < length / g.radius < FAR_RADII:
         return g
     if network.farthest_kink < g.radius / FAR_RADII:
-        return Plain(g.box)  # it was noise that looked like biases
-    moved = Lifted(g.box, float(np.clip(np.sqrt(g.radius * length), 1 / OUTERMOST, OUTERMOST)))
-    moved.seen = g.seen
+        moved = Plain(g.box)  # it was noise that looked like biases
+    else:
+        moved = Lifted(g.box, float(np.clip(np.sqrt(g.radius * length), 1 / OUTERMOST, OUTERMOST)))
+        moved.seen = g.seen
+    moved.known = g.known
     return moved
 
 
@@ -134,11 +141,11 @@ def why_refused(
     )
 
 
-def too_many(box: CountedBox) -> bool:
-    parameters = (box.known.get("kinks", 0) + 1) * (box.dim + 1)
-    return box.queries > MOST_QUERIES + QUERIES_PER_PARAMETER * parameters
+def too_many(g: Homogeneous) -> bool:
+    parameters = (g.known.get("kinks", 0) + 1) * (g.box.dim + 1)
+    return g.box.queries > MOST_QUERIES + QUERIES_PER_PARAMETER * parameters
 
 
-def likely(box: CountedBox) -> int:
+def likely(known: dict[str, Any], dim: int) -> int:
     """About how many queries it takes in all, as far as that is known."""
-    return round(1.3 * (box.known["kinks"] + 1) * (box.dim + 1)) + 60 if "kinks" in box.known else 0
+    return round(1.3 * (known["kinks"] + 1) * (dim + 1)) + 60 if "kinks" in known else 0

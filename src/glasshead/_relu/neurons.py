@@ -21,8 +21,7 @@ from scipy.optimize import linprog
 from .._models import Network
 from .._types import Float
 from .gradients import Pieces
-from .homogeneous import Homogeneous, Lifted
-from .tolerances import INDEPENDENT, WHOLE_MULTIPLE
+from .homogeneous import INDEPENDENT, WHOLE_MULTIPLE, Homogeneous, Lifted
 
 TRIED = 12  # dependent jumps whose signs are all tried
 FACES = 2.5  # jumps per dimension up to which the linear program is worth its time

@@ -12,11 +12,11 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from .._linalg import LEAST_DIVISOR, rms
+from .._oracles import CHUNK_BYTES
 from .._types import Float
 from .gradients import Pieces
-from .homogeneous import FLOATS_AT_ONCE, Homogeneous
+from .homogeneous import LSQR, Homogeneous
 from .scale import AnswerNoise
-from .tolerances import LSQR
 
 REPAIRED_SHARE = 0.15  # of the arcs at most, where answers are exact: the rest is good enough
 EXACT_EQUATIONS, NOISY_EQUATIONS = 1.25, 2.0  # per unknown
@@ -86,7 +86,7 @@ def solve_dense(X: np.ndarray, weights: np.ndarray, off: np.ndarray, damp: float
     shape = (weights.shape[1], X.shape[1])
     unknowns = shape[0] * shape[1]
     normal, right = damp**2 * np.eye(unknowns), np.zeros(unknowns)
-    rows = max(1, FLOATS_AT_ONCE // unknowns)
+    rows = max(1, CHUNK_BYTES // (8 * unknowns))
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
         M = (weights[part, :, None] * X[part, None, :]).reshape(-1, unknowns)
@@ -103,7 +103,7 @@ def far_points(g: Homogeneous, pieces: Pieces, n: int, rng: np.random.Generator)
     X = g.points(2 * n, rng)
     jumps = pieces.jumps
     normals = jumps / np.maximum(np.linalg.norm(jumps, axis=1, keepdims=True), LEAST_DIVISOR)
-    rows = max(1, FLOATS_AT_ONCE // len(jumps))
+    rows = max(1, CHUNK_BYTES // (8 * len(jumps)))
     margin = np.concatenate(
         [np.abs(X[start : start + rows] @ normals.T).min(axis=1) for start in range(0, len(X), rows)]
     )

@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 
 from .._errors import NotConverged
+from .._oracles import Oracle
 from .._types import Float
-from .homogeneous import CountedBox, Homogeneous, Lifted, Plain, Seen
-from .tolerances import EXACT_ANSWERS, LADDER_RIPPLE, LADDER_ROUNDING, NOISE_STRETCH
+from .homogeneous import EXACT_ANSWERS, LADDER_RIPPLE, LADDER_ROUNDING, NOISE_STRETCH, Homogeneous, Lifted, Plain, Seen
 
 FEW_STRETCHES, MANY_STRETCHES = 3, 24
 NOISE_CAUTION = 1.5  # few samples, and the largest left out
@@ -117,9 +117,9 @@ class Ladder:
         return bool(np.all(np.abs(per_length - per_length[:, -1:]) <= allowed) and abs(self.zero) <= noise)
 
 
-def read_ladder(box: CountedBox, rng: np.random.Generator) -> Ladder:
+def read_ladder(box: Oracle, rng: np.random.Generator) -> Ladder:
     u = rng.standard_normal(box.dim)
-    answers = box(ladder_inputs(u))
+    answers = box(ladder_inputs(u)[:, None])
     return Ladder(float(answers[0]), answers[1 : 1 + len(LADDER_RUNGS)], answers[1 + len(LADDER_RUNGS) :], u)
 
 
@@ -131,7 +131,7 @@ LONGEST_POINT = 8.0  # no point that is asked about is longer, where all scales 
 LARGE_SCALE = 2.0**30  # rounding to a fixed number of decimals is harmless at this scale
 
 
-def find_view(box: CountedBox, biases: Biases, rng: np.random.Generator) -> NoisyView:
+def find_view(box: Oracle, biases: Biases, rng: np.random.Generator) -> NoisyView:
     """The box as a homogeneous function at the scale where its kinks are, and how noisy it is there."""
     if box.max_norm is not None:
         return find_view_within(box, box.max_norm, biases, rng)
@@ -152,7 +152,7 @@ def find_view(box: CountedBox, biases: Biases, rng: np.random.Generator) -> Nois
     return lifted, noise
 
 
-def find_least_noisy(box: CountedBox, noise: AnswerNoise, rng: np.random.Generator) -> NoisyView:
+def find_least_noisy(box: Oracle, noise: AnswerNoise, rng: np.random.Generator) -> NoisyView:
     """The scale at which answers are rounded least: all are alike otherwise where there are no biases."""
     if noise.exact:
         return Plain(box), noise
@@ -160,7 +160,7 @@ def find_least_noisy(box: CountedBox, noise: AnswerNoise, rng: np.random.Generat
     return (Plain(box, LARGE_SCALE), large) if large.level < plain.level / 10 else (Plain(box), plain)
 
 
-def find_view_within(box: CountedBox, max_norm: float, biases: Biases, rng: np.random.Generator) -> NoisyView:
+def find_view_within(box: Oracle, max_norm: float, biases: Biases, rng: np.random.Generator) -> NoisyView:
     """The view of a box that takes no inputs longer than `max_norm`; with biases it is refused."""
     plain = Plain(box, max_norm / LONGEST_POINT)
     noise = read_noise_level(plain, rng)

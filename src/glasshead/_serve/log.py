@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any
@@ -37,3 +39,16 @@ class Lines(logging.Handler):
         kind = record.exc_info and record.exc_info[0]
         raised = {} if not kind else {"raised": kind.__name__}
         self._log.write(level=record.levelname.lower(), message=str(record.msg).partition("\n")[0], **raised)
+
+
+@contextmanager
+def logged(log: Log) -> Generator[None]:
+    """What uvicorn says goes into the log."""
+    logger, handler = logging.getLogger("uvicorn"), Lines(log)
+    logger.addHandler(handler)
+    before, logger.propagate = logger.propagate, False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before

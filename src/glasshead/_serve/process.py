@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import socket
 from collections.abc import Callable, Generator
@@ -12,7 +11,7 @@ from typing import Any
 from .._boxes import needs
 from .box import ServedBox
 from .gate import Gate
-from .log import Lines, Log
+from .log import Log, logged
 from .settings import Settings
 
 MOST_AT_ONCE = 64  # connections; one more gets 503
@@ -60,19 +59,6 @@ def opened_socket(host: str, port: int) -> socket.socket:
 def address(listener: socket.socket, settings: Settings) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{listener.getsockname()[1]}/v2/models/{settings.name}"
-
-
-@contextmanager
-def logged(log: Log) -> Generator[None]:
-    """What uvicorn says goes into the log."""
-    logger, handler = logging.getLogger("uvicorn"), Lines(log)
-    logger.addHandler(handler)
-    before, logger.propagate = logger.propagate, False
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.propagate = before
 
 
 @contextmanager

@@ -4,6 +4,10 @@ Where W is off by E, scores of tokens D at last tokens that lie m apart are off 
 whatever E is, it shows in some of them: of a direction's square, n rows of a random rotation in d dimensions hold the
 share `Beta(n / 2, (d - n) / 2)`, and of all E of one norm those of rank one, a single direction on either side, are the
 most likely to be missed. What such a share exceeds but for a small probability makes a bound of what was seen.
+
+On a sphere log-odds of a token n against the last one q are read, which are off by `(n - q) E q`, with what a key bias
+is off by. Tokens lie around q at one angle there, so that most of E shows in how these differ from token to token, as
+off the sphere. What all tokens share shows in their mean: for a multiple of the identity that is all there is.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from .geometry import Reference
 from .values import Heads
 
 FRESH_QUERIES, FRESH_KEYS = 8, 8  # last tokens, and tokens at least, read in the end
+SHARED_TIMES = 2.0  # times what the mean says of a multiple of the identity
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,40 @@ def norm_bounds(off: Float[np.ndarray, "j H t"], D: Float[np.ndarray, "t d"], mo
     seen = certain_share(t, dim, missed) * certain_share(j, dim, missed)
     length, shortest = float(np.median(norms(D))), float(np.linalg.svd(moves, compute_uv=False)[-1])
     return norms(off.transpose(1, 0, 2).reshape(H, -1)) / (np.sqrt(seen) * length * shortest)
+
+
+def norm_bounds_on_sphere(
+    off: Float[np.ndarray, "j H n"],
+    worth: Float[np.ndarray, "j H n"],
+    radius: float,
+    angle: float,
+    dim: int,
+    promised: float = 0.0,
+) -> np.ndarray:
+    """For every head, what the norm of E exceeds with the probability `UNLUCKY` at most, for all heads together.
+
+    `off` is what log-odds of n tokens are off by, in random directions from each last token and that `angle` away, for
+    the first j of a random rotation of last tokens, of that radius. Less their mean n rows are n - 1, and so are last
+    tokens. Tokens count that are `worth` it, which is the inverse of the error they are read with: as many of the best
+    as may make the smallest bound. An adversary may be off by all that is `promised` of an answer, which shows nowhere.
+    """
+    j, H, n = off.shape
+    missed = UNLUCKY / (2 * H)
+    best = np.argsort(-worth, axis=2)
+    off, worth = np.take_along_axis(off, best, axis=2), np.take_along_axis(worth, best, axis=2)
+    shares = certain_share(np.arange(n), dim - 1, missed / j)
+    with np.errstate(divide="ignore"):
+        noise = np.cumsum(worth**-2.0, axis=2)
+        hidden = promised / worth if promised else np.zeros_like(worth)
+    counted = 1 + np.argmax(shares / noise, axis=2)[..., None]
+    seen = np.arange(n) < counted
+    mean, more = (np.sum(x, axis=2, where=seen, keepdims=True) / counted for x in (off, hidden))
+    square = np.sum((np.abs(off - mean) + hidden + more) ** 2, axis=2, where=seen)
+    share = shares[counted[..., 0] - 1]
+    whole = np.sum(np.divide(square, share, out=np.full_like(square, np.inf), where=share > 0), axis=0)
+    differing = np.sqrt(whole / certain_share(j - 1, dim, missed)) / (np.sin(angle) * radius**2)
+    shared = (np.abs(mean.mean(axis=0)) + more.mean(axis=0))[:, 0] / ((1 - np.cos(angle)) * radius**2)
+    return np.hypot(differing, SHARED_TIMES * np.sqrt(dim) * shared)
 
 
 def read_fresh_error(

@@ -24,14 +24,13 @@ from .logits import Logits, find_logits
 from .post_norm import read_post_norm, reads_behind
 from .stream import Stream
 from .tangents import changed_eps, changed_network
-from .whole_fit import FIRST_EPS, few_fit, whole_fit
+from .whole_fit import FIRST_EPS, FITTED_SIZES, few_fit, whole_fit
 
 SHORT_RAY, LONG_RAY = 2.0**8, 2.0**10  # times a normalised token: eps is nothing there, and digits are left
 SLOPE_STEP = 1e-5  # radians: few kinks of a ReLU network are as near
 ROUGHLY, EXACTLY = 1e-6, 1e-9  # of the largest answer: how well the network must fit, and from where on all is polished
 RAYS = 3  # two would do
 OFFSET_ROUNDS, SETTLED = 8, 1e-10  # or until it moves by less, of a normalised token
-FITTED_SIZES = 1.0, 0.1, 0.01  # of a, where constant, offset and eps are fitted: at the last an eps of 1e-4 shows
 SEEN_OFFSET = 1e-9  # of the largest singular value: what changes answers by less is left as it is
 RANK = 1e-5  # of the largest singular value of a value map: what is less is none
 CHECKED, LONGEST = 24, 16  # fresh sequences, and tokens in the longest
@@ -68,7 +67,7 @@ def read_network(oracle: Oracle, block: Block, rng: np.random.Generator) -> tupl
         block.parallel,
         last,
     )
-    inside = read_fitted(stream, inside, rng) if last is None else inside
+    inside = read_inside_fit(stream, inside, rng) if last is None else inside
     exact = last is None and (found.residual or 0.0) <= EXACTLY
     return inside if exact else read_polished(stream, inside, rng), found
 
@@ -119,13 +118,12 @@ def read_offset(stream: Stream, rng: np.random.Generator) -> Float[np.ndarray, "
     return offset
 
 
-def read_fitted(stream: Stream, inside: Inside, rng: np.random.Generator) -> Inside:
+def read_inside_fit(stream: Stream, inside: Inside, rng: np.random.Generator) -> Inside:
     """What stands inside, offset, constant and eps fitted to answers to tokens of ordinary size and shorter ones."""
     d, n = stream.oracle.dim, 2 + stream.oracle.dim // 8
     a = np.concatenate([size * stream.sphere(n, rng) for size in FITTED_SIZES])
     ordinary = rng.standard_normal((2 * n, d))
     x = np.concatenate([stream.tokens(a, inside.offset), ordinary])
-    answers = np.asarray(read_single(stream.oracle, x))
 
     def changed(inside: Inside, by: np.ndarray) -> Inside:
         of_offset = 0.0 if inside.parallel else by[:d]
@@ -134,7 +132,7 @@ def read_fitted(stream: Stream, inside: Inside, rng: np.random.Generator) -> Ins
         norm = changed_eps(inside.norm, float(by[-1]))
         return replace(inside, network=network, offset=inside.offset + of_offset, norm=norm)
 
-    return few_fit(inside, 2 * d + 1, changed, lambda inside: (answers - inside(x[:, None])).ravel())
+    return few_fit(inside, 2 * d + 1, changed, x, np.asarray(read_single(stream.oracle, x)))
 
 
 def with_total(block: Block, inside: Inside) -> tuple[Block, Inside]:

@@ -22,12 +22,11 @@ from ..._oracles import Oracle, read_single
 from ..._types import Float
 from .last_norm import LastNorm, last_norm, scaled, solve_sides, with_sides
 from .tangents import changed_eps
-from .whole_fit import few_fit, whole_fit
+from .whole_fit import FITTED_SIZES, few_fit, whole_fit
 
 LONGEST_RAY, SHORTEST_RAY = 2.0**40, 2.0**20  # times a normalised token: what is added to it is nothing there
 SPHERE_POINTS = 4  # for each dimension, of the sphere that answers lie on
 NO_EPS = 1e-11  # of the radius: what varies by less is rounding
-SIZES = 1.0, 0.1, 0.01  # of tokens behind the heads, where offset and eps are fitted
 FITTED_TOKENS = 8  # of each of these sizes: two show as many numbers as are fitted
 EQUATIONS = 2.0  # for each weight, where all are fitted
 ACCEPTED_FIT = 1e-7  # of a typical answer
@@ -99,7 +98,7 @@ def read_post_norm(oracle: Oracle, block: Block, rng: np.random.Generator) -> tu
         closest = min(closest, left)
         if left <= ACCEPTED_FIT:
             words = f"{bent.words}; all weights fitted to {left:.1e} of the answers"
-            return read_offset_fit(box, scaled(model), rng), words
+            return read_post_norm_fit(box, scaled(model), rng), words
     raise TargetMismatch(
         f"{bent.networks[0].width} neurons were found behind the heads, but no activation explains the answers: "
         f"{bent.words}; the best fit is off by {closest:.1e}"
@@ -132,14 +131,13 @@ def reads_behind(block: Block) -> bool:
     return behind and identity and block.front is None and block.rotary is None
 
 
-def read_offset_fit(box: NormedBox, start: PostNorm, rng: np.random.Generator) -> PostNorm:
+def read_post_norm_fit(box: NormedBox, start: PostNorm, rng: np.random.Generator) -> PostNorm:
     """The model, the constant that heads add and the first eps fitted to tokens of ordinary size and shorter ones."""
     d = len(start.gains)
     Z = mean_zero(d)
-    x = np.concatenate([size * rng.standard_normal((FITTED_TOKENS, d)) @ box.inverse for size in SIZES])
-    Y = np.asarray(read_single(box.oracle, x))
+    x = np.concatenate([size * rng.standard_normal((FITTED_TOKENS, d)) @ box.inverse for size in FITTED_SIZES])
 
     def changed(model: PostNorm, by: np.ndarray) -> PostNorm:
         return replace(model, offset=model.offset + Z @ by[:-1], norm=changed_eps(model.norm, float(by[-1])))
 
-    return few_fit(start, d, changed, lambda model: (Y - model(x[:, None])).ravel())
+    return few_fit(start, d, changed, x, np.asarray(read_single(box.oracle, x)))

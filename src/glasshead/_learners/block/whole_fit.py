@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
+from ..._least_squares import levenberg
 from ..._models import Inside, PostNorm
 from ..._network import device_for
 from ..._types import Float
@@ -30,13 +31,10 @@ LEAST_SCALE = 1e-9  # of the largest: what matters less is left nearly as it is
 FITTED_ROUNDINGS = 2.0**-50  # of an answer: a box does no better
 SLOW_ROUND = 0.5  # of the last misfit: what falls by less has arrived
 SHORTER_STEPS = 1.0, 0.25, 0.0625  # tried where a whole one leads astray
-FEW_ROUNDS = 30
 NUDGE = 1e-6  # of numeric derivatives of the model, which asks nothing
-FIRST_DAMPED, LEAST_DAMPED, MOST_DAMPED = 1e-3, 1e-6, 1.0  # of columns of length 1
-LEAST_CHANGE = 1e-11  # of the largest singular value: what changes answers by less is left as it is
 LEAST_COLUMN = 1e-12  # of all derivatives: a shorter one is rounding of differences over NUDGE, and moves nothing
-SLOW_FEW = 0.9  # of the last misfit
 FIRST_EPS = 1e-5  # of a norm, to begin with: that of most
+FITTED_SIZES = 1.0, 0.1, 0.01  # of what a norm reads, where offset and eps are fitted: at the last an eps of 1e-4 shows
 
 Whole = TypeVar("Whole", Inside, PostNorm)
 
@@ -116,29 +114,21 @@ def whole_fit(
 
 
 def few_fit(
-    start: Whole, count: int, changed: Callable[[Whole, np.ndarray], Whole], missing: Callable[[Whole], np.ndarray]
+    start: Whole,
+    count: int,
+    changed: Callable[[Whole, np.ndarray], Whole],
+    x: Float[np.ndarray, "n d"],
+    Y: Float[np.ndarray, "n k"],
 ) -> Whole:
-    """The model with so many numbers moved that the least is `missing`: Levenberg's method with numeric derivatives.
+    """The model that answers x with Y best, so many numbers changed, by numeric derivatives of the model."""
 
-    `scipy.optimize.least_squares` with "lm" was tried, with its derivatives and with these: a network between two norms
-    (`tests/block/test_block_network.py`) then came out 2e-6 off and was refused.
-    """
-    best, left, damping = start, missing(start), FIRST_DAMPED
-    for _ in range(FEW_ROUNDS):
-        steps = NUDGE * np.eye(count)
-        J = np.stack([(left - missing(changed(best, step))) / NUDGE for step in steps], axis=1)
-        scale = np.maximum(np.linalg.norm(J, axis=0), LEAST_COLUMN * np.linalg.norm(J))
-        system = np.concatenate([J / scale, damping * np.eye(count)])
-        step = np.linalg.lstsq(system, np.concatenate([left, np.zeros(count)]), rcond=LEAST_CHANGE)[0] / scale
-        tried = changed(best, step)
-        rest = missing(tried)
-        if np.linalg.norm(rest) < np.linalg.norm(left):
-            slow = np.linalg.norm(rest) > SLOW_FEW * np.linalg.norm(left)
-            best, left, damping = tried, rest, damping / 10
-            if slow:
-                break
-        elif damping > MOST_DAMPED:
-            break
-        else:
-            damping = max(10 * damping, LEAST_DAMPED)
-    return best
+    def missing(model: Whole) -> np.ndarray:
+        return (Y - model(x[:, None])).ravel()
+
+    def slopes(model: Whole) -> np.ndarray:
+        left = missing(model)
+        J = np.stack([(left - missing(changed(model, by))) / NUDGE for by in NUDGE * np.eye(count)], axis=1)
+        size = np.linalg.norm(J, axis=0)
+        return np.where(size < LEAST_COLUMN * np.linalg.norm(size), 0.0, J)
+
+    return levenberg(missing, slopes, start, 0.0, changed)[0]

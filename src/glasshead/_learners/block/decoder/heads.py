@@ -105,13 +105,13 @@ def read_somewhere(view: LongToken, rng: np.random.Generator, draws: range) -> t
         for angle in ROW_ANGLES:
             try:
                 rows = rows if angle == ROW_ANGLES[0] else read_key_answers(view, q, angle, rng, rows.outputs)
-                return read_odds(view, rows, find_null_spaces(view, rows, ways), angle, rng), angle
+                return read_unmixed(view, rows, find_null_spaces(view, rows, ways), angle, rng), angle
             except NotConverged as error:
                 reason = str(error)
     raise NotConverged(f"{reason}: {NO_HEADS}")
 
 
-def read_odds(
+def read_unmixed(
     view: LongToken, rows: KeyAnswers, found: list[NullSpace], angle: float, rng: np.random.Generator
 ) -> Readings:
     """The heads with weights that are weights, unmixed where several share their values."""

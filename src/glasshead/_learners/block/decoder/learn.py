@@ -19,7 +19,7 @@ from ...._models import Attention, Block, Norm, Rotary, Turning
 from ...._oracles import DOUBLE, LongToken, Oracle, Sphere, find_long_token, find_order
 from ...._plan import Sizes, plan_block
 from ..fresh import refuse_scores
-from .fresh import read_error_of_scores
+from .fresh_odds import read_error_of_scores
 from .heads import DRAWS, Readings, read_heads, read_maps
 from .scores import KeysRead, read_all_keys
 from .spaces import FEW_DIGITS

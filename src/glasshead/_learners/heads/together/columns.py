@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...._errors import NotConverged
+from ...._least_squares import levenberg
 from ...._linalg import random_rotation
 from ...._types import Float
 from .even import EvenPart
-from .pairs import Pairs, levenberg
-from .tolerances import ANSWER_ERRORS, FOLLOWED, LARGEST_GATE, PROPORTIONAL, SMALLEST_COLUMN
+from .pairs import ANSWER_ERRORS, FOLLOWED, LARGEST_GATE, PROPORTIONAL, SMALLEST_COLUMN, Pairs
 
 HYPERPLANE_TRIES = 4000
 OFF_SCORE = 8.0  # the score of the others: what is left of them is known well enough

@@ -17,8 +17,7 @@ import numpy as np
 
 from ...._meters import SAFETY, SumOfHeads
 from ...._types import Float
-from .pairs import SPREAD, Pairs, keys_around
-from .tolerances import ANSWER_ERRORS, FOUND
+from .pairs import ANSWER_ERRORS, FOUND, SPREAD, Pairs, keys_around
 
 
 @dataclass(frozen=True)

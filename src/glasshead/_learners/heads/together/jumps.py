@@ -16,8 +16,7 @@ from ...._meters import SumOfHeads
 from ...._types import Float
 from ..saturated import Bracket, KeyCircle, arcs, find_circle, read_gradients
 from .even import EvenPart
-from .pairs import Pairs
-from .tolerances import READABLE_WEIGHT
+from .pairs import READABLE_WEIGHT, Pairs
 
 JUMP_SHARE = 1e-3  # of the way to the next jump: within that, the others stay saturated while keys get shorter
 LENGTH_SHRINK = 4.0

@@ -25,9 +25,8 @@ from .columns import ColumnReader
 from .even import EvenPart, allowed_misfit, find_even_part, read_around, read_misfit
 from .jumps import find_pairs_by_jumps
 from .orientation import Oriented, find_orientation
-from .pairs import Pairs, fitted_pairs
+from .pairs import CONTRADICTED, FOLLOWED, PRECISE, Pairs, fitted_pairs
 from .plane import Plane, find_heads_in, read_outside_plane
-from .tolerances import CONTRADICTED, FOLLOWED, PRECISE
 
 # A first guess: the even part at a query token, all pairs there, and the usual length of keys to ask about.
 Start = tuple[EvenPart, Pairs, float]

@@ -16,8 +16,7 @@ from scipy.special import expit
 from ...._errors import NotConverged
 from ...._types import Float
 from .even import EvenPart
-from .pairs import Pairs, keys_around, random_keys
-from .tolerances import ANSWER_ERRORS, NO_HEAD, ORIENTED
+from .pairs import ANSWER_ERRORS, NO_HEAD, ORIENTED, Pairs, keys_around, random_keys
 
 TOKEN_COPIES = 2  # of the other token
 MEAN_WEIGHT = TOKEN_COPIES / (TOKEN_COPIES + 1)  # the weight that they have in the mean

@@ -8,75 +8,47 @@ and half of `z.total`, is even in z:
 It does not change when a pair (k_h, v_h) changes its sign; `orientation` tells signs later. This module has G of given
 pairs, its derivatives, the fit of pairs to answers, and random keys to ask about.
 
-The fit is Levenberg's method, for equations that hold exactly: each step solves `(J^T J + damping I) dx = J^T r` with
-the columns of J scaled to length 1, and the damping falls while steps help. The normal equations square the condition
-of J, which costs digits of a step but none of the solution: the residual is always that of the equations themselves, so
-it ends at rounding, or it is in the wrong place. MINPACK's Levenberg-Marquardt
-(`scipy.optimize.least_squares(method="lm")`) solves by QR and takes twice as long here (13 s against 6 s on the hidden
-heads of the tests); where the problem is small, as in `baselines`, that one is used.
+It also has how far equations of all heads may be from holding. Each such number is an allowance for what iteration and
+conditioning leave in float64, and stands beside `ANSWER_ERRORS` times the error of an answer, which is derived from the
+box (`EvenPart.noise`) and is the larger of the two for narrow answers. They can be absolute because there is a wide gap
+to sit in: a fit of the right heads ends at rounding, a wrong set of heads leaves about a thousandth of the answers.
+Their order is what matters: a fit is refined to `PRECISE`, accepted at `FOUND`, held to be wrong on fresh answers past
+`CONTRADICTED`, and what follows from it is judged more mildly, since errors of pairs grow on the way. docs/constants.md
+shows what becomes of boxes where one of them is ten times off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from ...._linalg import rms
+from ...._least_squares import levenberg
 from ...._types import Float
 
-STEPS, TRIALS = 60, 12  # at most, and of dampings for each
-FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-15  # over the mean square of a column; the last one is a few roundings
-UP, DOWN = 4.0, 5.0
-NO_GAIN = 1e-3  # of the residual: a step that lessens it by less than that gains nothing
-STALLS = 2  # steps without a gain, at the end: roundings go up and down
+ANSWER_ERRORS = 30.0  # times the error of an answer: what conditioning usually makes of it
 
+# Of the largest answer.
+PRECISE = 1e-13  # fresh answers met so well are fine as they are: a thousand roundings
+FOUND = 1e-9  # a set of heads that explains all but this is the right one
+CONTRADICTED = 1e-7  # heads that are further off on fresh answers are others
 
-def levenberg(
-    residual: Callable[[np.ndarray], np.ndarray],
-    jacobian: Callable[[np.ndarray], np.ndarray],
-    x: Float[np.ndarray, " p"],
-    enough: float,
-) -> tuple[Float[np.ndarray, " p"], float]:
-    """The parameters and the root mean square of `residual = data - model` there; `jacobian` is that of the model.
+# Of what it is a part of.
 
-    Once the root mean square is `enough` it goes on only while it gains.
-    """
-    damping, left, stalled = FIRST_DAMPING, residual(x), 0
-    for _ in range(STEPS):
-        J = jacobian(x)
-        if not np.isfinite(J).all():  # parameters that ran away
-            break
-        scale = np.linalg.norm(J, axis=0)
-        scale[scale == 0] = 1.0
-        J = J / scale
-        square, slope = J.T @ J, J.T @ left
-        for _ in range(TRIALS):
-            tried = x + damped_step(square, slope, damping) / scale
-            new = residual(tried)
-            if np.linalg.norm(new) < np.linalg.norm(left):
-                break
-            damping *= UP
-        else:
-            break
-        gain = 1 - np.linalg.norm(new) / np.linalg.norm(left)
-        x, left, damping = tried, new, max(damping / DOWN, LEAST_DAMPING)
-        stalled = stalled + 1 if gain < NO_GAIN or not left.any() else 0
-        if stalled >= STALLS or (rms(left) <= enough and stalled):
-            break
-    return x, rms(left)
+# What follows from pairs: equations for a key at another query token hold so well, of a head's answer; a new column of
+# W leaves the span of those before by so much, if it does not; and so much of a key is a key bias, if there is none.
+FOLLOWED = 1e-8
+NO_HEAD = 1e-7  # of all values: those of a head that is not there
+ORIENTED = 1e-6  # of all values: how well oriented heads explain answers to three tokens, per length of the key
+SMALLEST_COLUMN = 1e-3  # of a key: about the smallest column, in steps, that W is expected to have
 
+# Where numbers stop being of use.
+PROPORTIONAL = 1e-3  # of a key, across another: less is a proportional one, which no point of a hyperplane turns off
+COLLINEAR = 1e-6  # of the product of two squares: a determinant below says that the two columns are one
+READABLE_WEIGHT = 1e-4  # how far from 0 and 1 a weight has to be for its logit
+LARGEST_GATE = 1 - 1e-12  # the largest gate that is still a number of its own
 
-def damped_step(square: np.ndarray, slope: np.ndarray, damping: float) -> np.ndarray:
-    while True:
-        try:
-            return cho_solve(cho_factor(square + damping * np.eye(len(square))), slope)
-        except LinAlgError:
-            damping *= 100 * UP
-
-
+# Keys that are asked about.
 SPREAD = 4.0  # of the lengths of z, either way
 HALF_ON = 2.5  # the largest score of a head that is neither on nor off
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...._least_squares import levenberg
 from ...._types import Float
 from .even import EvenPart
-from .pairs import Pairs, fitted_pairs, keys_around, levenberg, pair_jacobian, random_keys, with_best_values
-from .tolerances import COLLINEAR
+from .pairs import COLLINEAR, Pairs, fitted_pairs, keys_around, pair_jacobian, random_keys, with_best_values
 
 POINTS_PER_HEAD, POINTS_SPARE = 24, 48  # points for each head, and beyond
 RENEWED = 4, 14  # heads: fewer need no second look, and more would take too long

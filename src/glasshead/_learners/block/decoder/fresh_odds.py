@@ -1,53 +1,24 @@
-"""How far off every head of a decoder is, from fresh tokens on the sphere read head by head: an estimate, and a bound.
+"""How far off every head of a decoder is, from log-odds of fresh tokens on the sphere at fresh last ones.
 
-Where W is off by E, and a key bias with it, log-odds of a token n against the last one q are off by `(n - q) E q`.
-Tokens lie around q at one angle, so that most of E shows in how these differ from token to token, as off the sphere
-(`block/fresh.py`). What all tokens share shows in their mean: for a multiple of the identity that is all there is.
+What such errors say about each W is in `block/fresh.py`. Here they are read, behind a norm: at one angle from each last
+token, each with an error of its own, and no better than what is promised of answers.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...._learned import FRESH_CAUTION, UNLUCKY
+from ...._learned import FRESH_CAUTION
 from ...._linalg import random_rotation
 from ...._models import Block
 from ...._oracles import LongToken, Rounded, extrapolation
 from ...._types import Float
-from ..fresh import FreshError, certain_share
+from ..fresh import FreshError, norm_bounds_on_sphere
 from .heads import Readings
 from .scores import read_log_odds
 
 FRESH_DRAWS = 8  # of a last token, read in the end
 FRESH_ANGLE = np.pi / 4  # between it and the tokens that are read there
-SHARED_TIMES = 2.0  # times what the mean says of a multiple of the identity
-
-
-def norm_bounds_on_sphere(
-    off: Float[np.ndarray, "j H n"], worth: Float[np.ndarray, "j H n"], radius: float, dim: int, promised: float = 0.0
-) -> np.ndarray:
-    """For every head, what the norm of E exceeds with the probability `UNLUCKY` at most, for all heads together, for
-    the first j of a random rotation of last tokens, of that radius, and n tokens in random directions from each,
-    `FRESH_ANGLE` away. Less their mean n rows are n - 1, and so are last tokens. Tokens count that are `worth` it,
-    which is the inverse of the error they are read with: as many of the best as may make the smallest bound. An
-    adversary may be off by all that is `promised` of an answer, which shows nowhere."""
-    j, H, n = off.shape
-    missed = UNLUCKY / (2 * H)
-    best = np.argsort(-worth, axis=2)
-    off, worth = np.take_along_axis(off, best, axis=2), np.take_along_axis(worth, best, axis=2)
-    shares = certain_share(np.arange(n), dim - 1, missed / j)
-    with np.errstate(divide="ignore"):
-        noise = np.cumsum(worth**-2.0, axis=2)
-        hidden = promised / worth if promised else np.zeros_like(worth)
-    counted = 1 + np.argmax(shares / noise, axis=2)[..., None]
-    seen = np.arange(n) < counted
-    mean, more = (np.sum(x, axis=2, where=seen, keepdims=True) / counted for x in (off, hidden))
-    square = np.sum((np.abs(off - mean) + hidden + more) ** 2, axis=2, where=seen)
-    share = shares[counted[..., 0] - 1]
-    whole = np.sum(np.divide(square, share, out=np.full_like(square, np.inf), where=share > 0), axis=0)
-    differing = np.sqrt(whole / certain_share(j - 1, dim, missed)) / (np.sin(FRESH_ANGLE) * radius**2)
-    shared = (np.abs(mean.mean(axis=0)) + more.mean(axis=0))[:, 0] / ((1 - np.cos(FRESH_ANGLE)) * radius**2)
-    return np.hypot(differing, SHARED_TIMES * np.sqrt(dim) * shared)
 
 
 def read_error_of_scores(view: LongToken, heads: Readings, model: Block, rng: np.random.Generator) -> FreshError:
@@ -72,7 +43,8 @@ def read_error_of_scores(view: LongToken, heads: Readings, model: Block, rng: np
     promised = promised_of_limits(view)
     if model.rotary is not None or model.slopes is not None or promised is None:
         return FreshError(FRESH_CAUTION * worst, None)
-    bounds = norm_bounds_on_sphere(np.array(all_off), np.array(all_worth), sphere.radius, sphere.size, promised)
+    off, worth = np.array(all_off), np.array(all_worth)
+    bounds = norm_bounds_on_sphere(off, worth, sphere.radius, FRESH_ANGLE, sphere.size, promised)
     bound, least = float(bounds.max()), min(head.W_norm for head in model.heads)
     return FreshError(FRESH_CAUTION * worst, None if promised and bound > least else bound)
 
