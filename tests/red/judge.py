@@ -123,14 +123,39 @@ def bounds_broken(box: Box, found: gh.Recovery, numbers: dict) -> str:
 
 def visible(box: Box, seed: int) -> int:
     """How many heads show: not those without which hardly an answer would change by more than a few times its error,
-    by what is promised of it and by rounding."""
+    by what is promised of it and by rounding; and two that are so alike that one in their place would do as one."""
     heads = sorted(true_heads(box), key=lambda h: -length(h.v))
     X = ordinary(box.dim, np.random.default_rng([seed, 32]), each=4, size=box.size, longest=box.promise.get("max_norm"))
-    parts = np.array([np.concatenate([answers(h, x) for x in X]) for h in heads])
     terms = np.concatenate([sum(np.abs(x @ h.v).reshape(len(x), -1).max(axis=1) for h in heads) for x in X])
+    terms = np.maximum(terms, np.abs(np.concatenate([answers(box.truth, x) for x in X])).max(axis=1))  # biases, too
     error = box.promise.get("tolerance", 0.0) + max(box.promise.get("rtol", 0.0), box.unit) * terms
-    left = [np.abs(parts[count:].sum(axis=0)).max(axis=1) for count in range(len(heads))]
-    return next((n for n, rest in enumerate(left) if np.mean(rest > FAINT * error) <= SHARE), len(heads))
+
+    def said(some: list) -> np.ndarray:
+        return sum(np.concatenate([answers(h, x) for x in X]) for h in some)
+
+    whole = said(heads)
+
+    def would_do(some: list) -> bool:
+        return float(np.mean(np.abs(said(some) - whole).max(axis=1) > FAINT * error)) <= SHARE if some else False
+
+    kept = next((heads[:n] for n in range(1, len(heads)) if would_do(heads[:n])), heads)
+    while len(kept) > 1 and would_do(fewer := with_likest_as_one(kept)):
+        kept = fewer
+    return len(kept)
+
+
+def with_likest_as_one(heads: list) -> list:
+    """One head less: in place of the two whose W are the nearest, the mean of both, as loud as each is."""
+    pairs = [(i, j) for i in range(len(heads)) for j in range(i)]
+    i, j = min(pairs, key=lambda pair: length(heads[pair[0]].W - heads[pair[1]].W))
+    one, other = heads[i], heads[j]
+    loud, too = length(one.v), length(other.v)
+
+    def mean(a, b):
+        return (loud * np.asarray(a) + too * np.asarray(b)) / (loud + too)
+
+    merged = gh.Attention(mean(one.W, other.W), one.v + other.v, key_bias=mean(one.key_bias, other.key_bias))
+    return [head for k, head in enumerate(heads) if k not in (i, j)] + [merged]
 
 
 def heads_unexplained(box: Box, found: gh.Recovery, seed: int) -> str:

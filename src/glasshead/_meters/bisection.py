@@ -101,6 +101,7 @@ Above = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 ALIKE_ANSWERS = 6  # answers that all point one way before the end of the range itself is asked about
 STAYED = 3  # answers that all point one way: one unknown in four has as many in the end
+SOUGHT_AGAIN = 4  # times: answers of which one in ten is wrong leave one end in 10,000
 FINE = 2.0**10  # how much smaller than the range intervals are that something hangs on; others only say where to look
 OUT_OF_RANGE = 2.0**200  # times the range expected: what lies beyond that is no number
 
@@ -120,12 +121,19 @@ def find_intervals(
 
     Each is taken to lie within `reach` of zero. One that always answers alike may not: then the end of its range is
     asked about as well, and the range doubled for as long as need be. The others ask as often as they are halved. Where
-    the last answers are all alike the end that stayed is asked about once more: one wrong answer has that effect.
+    the last answers are all alike the end that stayed is asked about once more: one wrong answer has that effect. If
+    one was wrong, others may be: then both ends of all are asked about, and what they do not enclose is sought again.
     """
     lo, hi, stayed = bisect(read_above, np.arange(len(reach)), reach, width)
-    which = np.flatnonzero(~np.isnan(stayed) & (reach >= FINE * width))
-    if len(which) and len(wrong := which[read_above(which, stayed[which]) != (stayed[which] == lo[which])]):
+    doubted = np.flatnonzero(reach >= FINE * width)
+    which = doubted[~np.isnan(stayed[doubted])]
+    wrong = which[read_above(which, stayed[which]) != (stayed[which] == lo[which])] if len(which) else which
+    for _ in range(SOUGHT_AGAIN):
+        if len(wrong) == 0:
+            break
         lo[wrong], hi[wrong], _ = bisect(read_above, wrong, reach[wrong], width[wrong])
+        wrong = doubted[~read_above(doubted, lo[doubted]) | read_above(doubted, hi[doubted])]
+        doubted = wrong
     return lo, hi
 
 
