@@ -19,11 +19,13 @@ Nothing is returned that was not compared with fresh answers, twice. The check o
 that suit the head that was found against its predictions, to the last digit that its bounds allow. Then the judge, one
 for all families (`_checks/judge.py`), asks 40 ordinary sequences of 1 to 64 tokens: entries of the size that users
 send, of the size at which the scores found neither vanish nor saturate, and larger ones. Where a network behind the
-head stays unknown a score takes ten queries anyway, and there are 22 more of users' size.
+head stays unknown a score takes ten queries anyway, and there are 22 more of users' size; so there are where answers
+have 8 or 11 bits.
 
-1. Every answer must be as predicted within 1% of the range of the answers, beyond what was promised about them, what
-   their format rounds, and what the bounds leave open. None of these depends on how far off the answers are. Otherwise
-   the box is another one: `TargetMismatch`, with the sequence that shows it.
+1. Every answer must be as predicted, beyond what was promised about it, what its format rounds, and what the bounds
+   leave open: within a hundred times these, but no less than 0.1% and no more than 1% of the range of the answers. None
+   of this depends on how far off the answers are. Otherwise the box is another one: `TargetMismatch`, with the sequence
+   that shows it.
 2. Answers that are off by more than 5% of their range, or by more than a tenth of what attention does to them, say too
    little about W whatever the reason: `AccuracyUnreachable`, with what was found as `.best`. So does a single one that
    is off by a tenth of the largest beyond what was promised, although bounds may excuse it; by half of it, although
@@ -52,7 +54,8 @@ head stays unknown a score takes ten queries anyway, and there are 22 more of us
    hardly count. Behind an unknown network the score that makes two copies answered like a shorter sequence must do so
    for eight.
 7. Yes and no are asked next to where they change, as close as errors within the bounds allow; behind a network, which
-   hides where that is, four times as often. For one head keys are moved to where the answer changes, sixteen times as
+   hides where that is, four times as often. While scores are bisected, ends that all later answers point to are asked
+   about again, which is how a wrong answer shows. For one head keys are moved to where the answer changes, sixteen times as
    closely: two that balance a last token each must balance two copies of it together, and the same questions must be
    answered alike again.
 8. Where noise was averaged away, single answers are held against the result as well.

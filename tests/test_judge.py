@@ -169,7 +169,7 @@ def test_the_judge_costs_what_it_says_and_says_what_it_saw():
     found = gh.recover(gh.ValueOracle(target))
     assert found.checked is not None
     assert found.checked.sequences == JUDGE_QUERIES
-    assert 0.0099 < found.checked.within < 0.0101
+    assert 0.00099 < found.checked.within < 0.00101
     assert f"{found.checked.sequences} ordinary sequences" in str(found)
 
 

@@ -14,7 +14,8 @@ from glasshead._checks.signs import SIGN_QUERIES as QUERIES
 from glasshead._checks.signs import check_held_out_signs
 from glasshead._learners.signs.learn import learn_sign_attention
 from glasshead._linalg import cone
-from glasshead._meters.bisection import Halfspace, Unbounded, comparing_lengths, find_exponents, find_intervals
+from glasshead._meters import Halfspace, Unbounded, find_exponents, find_intervals
+from glasshead._meters.bisection import comparing_lengths
 from glasshead._meters.sign import SignMeter
 from glasshead._oracles import box as box_module
 from glasshead._oracles import signs as voting_module
@@ -156,6 +157,10 @@ def test_digits_are_promised_or_read_off_numbers(dtype, roundoff):
 # Bisection
 
 
+def alone(which, thresholds):
+    return thresholds[:, None, None]
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20), st.floats(0.5, 100), st.integers(1, 40))
 def test_bisection_finds_numbers_inside_and_outside_the_range(numbers, reach, bits):
@@ -166,7 +171,7 @@ def test_bisection_finds_numbers_inside_and_outside_the_range(numbers, reach, bi
         return x[which] > thresholds
 
     width = reach * 2.0 ** (1 - bits)
-    lo, hi = find_intervals(above, np.full(len(x), reach), np.full(len(x), width))
+    lo, hi = find_intervals(above, np.full(len(x), reach), np.full(len(x), width), alone)
     assert np.all((lo < x) & (x <= hi) | (x == lo))
     assert np.all((hi - lo <= width) | (hi - lo <= 4 * np.spacing(np.abs(x))))
     inside = np.abs(x) < reach * (1 - 2.0**-5)
@@ -176,7 +181,7 @@ def test_bisection_finds_numbers_inside_and_outside_the_range(numbers, reach, bi
 def test_bisection_gives_up_on_what_is_no_number():
     with pytest.raises(Unbounded, match="unknown 1 lies beyond every range"):
         find_intervals(
-            lambda which, thresholds: np.array([0.3, np.inf])[which] > thresholds, np.ones(2), np.full(2, 0.1)
+            lambda which, thresholds: np.array([0.3, np.inf])[which] > thresholds, np.ones(2), np.full(2, 0.1), alone
         )
 
 

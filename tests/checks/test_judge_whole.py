@@ -178,7 +178,7 @@ class Mean(Promising):
 def test_users_get_single_answers():
     rest = judged(found("none"), None, oracle=Mean(0.0))[1]
     assert rest.evidence is None
-    off = judged(found("none"), None, oracle=Mean(1e-3))[1]
+    off = judged(found("none"), None, oracle=Mean(5e-4))[1]
     assert off.evidence is None
     assert off.residual > 1e3 * rest.residual
     assert judged(found("none"), None, oracle=Mean(1.0))[1].evidence is not None

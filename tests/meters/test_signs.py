@@ -5,14 +5,12 @@ import pytest
 from scipy.special import expit
 
 import glasshead as gh
+from glasshead._errors import ASKED_AGAIN
 from glasshead._linalg import orthonormal_frame
 from glasshead._meters import bisection, sign
 from glasshead._meters.bisection import (
     Halfspace,
-    Unbounded,
     comparing_lengths,
-    find_exponents,
-    find_intervals,
     logit_range,
     on_clear_sides,
     read_outweighs,
@@ -20,6 +18,7 @@ from glasshead._meters.bisection import (
     sums,
     value_rounding,
 )
+from glasshead._meters.intervals import Unbounded, find_exponents, find_intervals
 from glasshead._meters.sign import KeyBias, SignMeter
 
 from .promises import Promising
@@ -35,6 +34,10 @@ def head(X, v=V, key_bias=0.0, offset=0.0):
     s = np.einsum("bnd,bd->bn", X, X[:, -1] @ W.T + key_bias)
     weights = np.exp(s - s.max(axis=1, keepdims=True))
     return np.einsum("bn,bn->b", weights / weights.sum(axis=1, keepdims=True), X @ v) + offset > 0
+
+
+def alone(which, at):
+    return np.asarray(at)[:, None, None]
 
 
 def space(error=0.0, offset=0.0, origin=None):
@@ -111,7 +114,7 @@ def test_intervals_hold_what_is_asked_for(width):
         asked.append(len(which))
         return x[which] > at
 
-    lo, hi = find_intervals(above, np.ones(7), np.full(7, width))
+    lo, hi = find_intervals(above, np.ones(7), np.full(7, width), alone)
     assert (lo <= x).all()
     assert (x <= hi).all()
     assert (hi - lo <= width).all()
@@ -119,7 +122,7 @@ def test_intervals_hold_what_is_asked_for(width):
     halvings = np.ceil(np.log2(1 / width))
     assert asked[0] == 7
     few = []
-    find_intervals(lambda which, at: few.append(len(which)) or x[which] > at, np.ones(2), np.full(2, width))
+    find_intervals(lambda which, at: few.append(len(which)) or x[which] > at, np.ones(2), np.full(2, width), alone)
     assert len(few) <= halvings + 3
 
 
@@ -131,7 +134,7 @@ def test_a_range_is_doubled_where_answers_always_point_one_way():
         ends.append(float(at[0]))
         return at < 37.0
 
-    lo, hi = find_intervals(above, np.ones(1), np.full(1, 1e-3))
+    lo, hi = find_intervals(above, np.ones(1), np.full(1, 1e-3), alone)
     assert lo[0] < 37.0 <= hi[0]
     assert ends[:6] == [0.0, 0.5, 0.75, 0.875, 0.9375, 0.96875]
     assert ends[6:8] == [1.0, 2.0]
@@ -139,9 +142,9 @@ def test_a_range_is_doubled_where_answers_always_point_one_way():
 
 @pytest.mark.parametrize("wrong", range(20))
 @pytest.mark.parametrize("x", [0.3, -0.7, 5.0])
-def test_one_wrong_answer_spoils_hardly_an_interval(x, wrong):
+def test_a_wrong_answer_is_noticed_or_spoils_hardly_an_interval(x, wrong):
     """It has all that follow point one way, and the end that stayed is asked about again: of the last three it is
-    not, and spoils a few widths."""
+    not, and spoils a few widths; of the last dozen it may be rounding, and the interval is sought again."""
     asked = []
 
     def above(which, at):
@@ -149,8 +152,14 @@ def test_one_wrong_answer_spoils_hardly_an_interval(x, wrong):
         return (x > at) ^ (len(asked) - 1 == wrong)
 
     width = 2.0**-16
-    lo, hi = find_intervals(above, np.ones(1), np.full(1, width))
-    truth = find_intervals(lambda which, at: x > at, np.ones(1), np.full(1, width))
+    if wrong not in ((11,) if x == 5.0 else (8, *range(10, 20))):
+        with pytest.raises(gh.TargetMismatch, match="flips=") as refused:
+            find_intervals(above, np.ones(1), np.full(1, width), alone)
+        assert refused.value.evidence.law == ASKED_AGAIN
+        assert refused.value.evidence.query.shape == (1, 1)
+        return
+    lo, hi = find_intervals(above, np.ones(1), np.full(1, width), alone)
+    truth = find_intervals(lambda which, at: x > at, np.ones(1), np.full(1, width), alone)
     off = max(float(lo[0]) - x, x - float(hi[0]), 0.0)
     assert off <= 4 * width
     assert off == 0 or wrong >= 14
@@ -165,23 +174,23 @@ def test_ends_that_stayed_are_asked_about_once_more():
         asked.append(len(which))
         return x[which] > at
 
-    lo, hi = find_intervals(above, np.ones(2000), np.full(2000, 2.0**-12))
+    lo, hi = find_intervals(above, np.ones(2000), np.full(2000, 2.0**-12), alone)
     assert ((lo <= x) & (x <= hi)).all()
     assert asked[-1] == pytest.approx(500, rel=0.15)
     fine = sum(asked)
     asked.clear()
-    find_intervals(above, np.ones(2000), np.full(2000, 2.0**-9))
+    find_intervals(above, np.ones(2000), np.full(2000, 2.0**-9), alone)
     assert sum(asked) < fine - 3 * 2000
 
 
 def test_what_is_beyond_every_range_is_named():
     with pytest.raises(Unbounded) as caught:
-        find_intervals(lambda which, at: np.where(which == 1, True, at < 0.5), np.ones(3), np.full(3, 1e-3))
+        find_intervals(lambda which, at: np.where(which == 1, True, at < 0.5), np.ones(3), np.full(3, 1e-3), alone)
     assert caught.value.which == 1
 
 
 def test_widths_below_rounding_end():
-    lo, hi = find_intervals(lambda which, at: at < 0.3, np.ones(1), np.zeros(1))
+    lo, hi = find_intervals(lambda which, at: at < 0.3, np.ones(1), np.zeros(1), alone)
     assert lo[0] <= 0.3 <= hi[0]
     assert hi[0] - lo[0] < 1e-15
 

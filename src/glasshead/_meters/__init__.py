@@ -2,12 +2,14 @@
 
 `meter`: what a meter is, scores and their errors, and the scale at which they are read best. `reading`: v and bias from
 answers to one token, logits from answers to two. `value`: real numbers, with `shared_errors` where they are promised.
-`sign`: yes and no, by `bisection` on either side of the plane where answers change. `isolated_head`: one head of
-several, `head_sum` all of them. `vector`: many numbers per answer. `matching`: a head in front of a network.
+`sign`: yes and no, by tokens on either side of the plane where answers change (`bisection`), which narrow down
+`intervals`. `isolated_head`: one head of several, `head_sum` all of them. `vector`: many numbers per answer.
+`matching`: a head in front of a network.
 """
 
-from .bisection import Halfspace, Unbounded, find_exponents, find_intervals, logit_range, read_outweighs, value_rounding
+from .bisection import Halfspace, KeyBias, key_and_query, logit_range, read_outweighs, value_rounding
 from .head_sum import SAFETY, HeadValues, SumOfHeads, ValueSpace, read_head_sum, value_space
+from .intervals import Unbounded, find_exponents, find_intervals
 from .isolated_head import SATURATED, IsolatedHead, isolated_meter
 from .matching import (
     Copies,
@@ -36,6 +38,6 @@ from .meter import (
     side_by_side,
 )
 from .reading import Interval, Values, outputs_error
-from .sign import CLEAR_VALUE, RANGE_RMS, KeyBias, Probes, SignMeter
+from .sign import CLEAR_VALUE, RANGE_RMS, Probes, SignMeter
 from .value import MIXTURE_KEYS, RATIO, ValueMeter, check_mixture, largest_product, lever, mix_third_key
 from .vector import Readout, VectorMeter, reader, seen_outputs

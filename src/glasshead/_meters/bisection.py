@@ -1,14 +1,13 @@
-"""Scores from yes and no: the plane on which a box changes its answer, and bisection, side by side.
+"""Scores from yes and no: the plane on which a box changes its answer, and tokens that set a threshold for a score.
 
 Yes and no tell on which side of the plane `x.v + bias = 0` the mean of two tokens lies, so a direction along the plane
 shows nothing: it is measured as the sum of two that lie clearly on a side of it. A score is compared with a threshold
 by two tokens, `[rho u + kappa q ; kappa q]`: their lengths set the logit at which the answer changes its sign, and how
-well they do is what an answer proves. Every unknown asks one question per round, all of them in one batch.
+well they do is what an answer proves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +46,23 @@ class Halfspace:
 def value_rounding(oracle: Oracle, length: np.ndarray | float) -> np.ndarray | float:
     """How far a dot product of that length with v may be off, once in the box and once in our own arithmetic."""
     return 2 * (oracle.dim + 8) * oracle.roundoff * length
+
+
+@dataclass(frozen=True)
+class KeyBias:
+    """A key bias, known by its dot product with each of n keys to within a width."""
+
+    vector: np.ndarray
+    inverse: Float[np.ndarray, "d n"]
+    widths: Float[np.ndarray, " n"]
+
+    def error(self, directions: Float[np.ndarray, "m d"]) -> Float[np.ndarray, " m"]:
+        """How far the dot product with each direction may be off."""
+        return np.abs(directions @ self.inverse) @ self.widths
+
+    @property
+    def total(self) -> float:
+        return float(np.linalg.norm(self.inverse, 2) * np.linalg.norm(self.widths))
 
 
 FAINT_SIDE = 2.0**-6  # of 1/sqrt(d): directions that lean less than this to a side of the plane are measured as two
@@ -96,91 +112,6 @@ def on_clear_sides(v: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, n
     return parts, weights
 
 
-# `read_above(which, thresholds)`: is each of the unknowns with these indices above its threshold?
-Above = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-ALIKE_ANSWERS = 6  # answers that all point one way before the end of the range itself is asked about
-STAYED = 3  # answers that all point one way: one unknown in four has as many in the end
-SOUGHT_AGAIN = 4  # times: answers of which one in ten is wrong leave one end in 10,000
-FINE = 2.0**10  # how much smaller than the range intervals are that something hangs on; others only say where to look
-OUT_OF_RANGE = 2.0**200  # times the range expected: what lies beyond that is no number
-
-
-class Unbounded(Exception):
-    """An unknown that is larger than whatever it is compared with; `which` is its index."""
-
-    def __init__(self, which: int):
-        super().__init__(f"unknown {which} lies beyond every range")
-        self.which = which
-
-
-def find_intervals(
-    read_above: Above, reach: Float[np.ndarray, " n"], width: Float[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """`lo < x <= hi` for n unknowns x, no further apart than `width`, with every end asked about.
-
-    Each is taken to lie within `reach` of zero. One that always answers alike may not: then the end of its range is
-    asked about as well, and the range doubled for as long as need be. The others ask as often as they are halved. Where
-    the last answers are all alike the end that stayed is asked about once more: one wrong answer has that effect. If
-    one was wrong, others may be: then both ends of all are asked about, and what they do not enclose is sought again.
-    """
-    lo, hi, stayed = bisect(read_above, np.arange(len(reach)), reach, width)
-    doubted = np.flatnonzero(reach >= FINE * width)
-    which = doubted[~np.isnan(stayed[doubted])]
-    wrong = which[read_above(which, stayed[which]) != (stayed[which] == lo[which])] if len(which) else which
-    for _ in range(SOUGHT_AGAIN):
-        if len(wrong) == 0:
-            break
-        lo[wrong], hi[wrong], _ = bisect(read_above, wrong, reach[wrong], width[wrong])
-        wrong = doubted[~read_above(doubted, lo[doubted]) | read_above(doubted, hi[doubted])]
-        doubted = wrong
-    return lo, hi
-
-
-def bisect(
-    read_above: Above, names: np.ndarray, reach: np.ndarray, width: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Intervals of the unknowns of these names, and the end of each that stayed where it was for `STAYED` answers."""
-    sign = np.where(read_above(names, np.zeros(len(reach))), 1.0, -1.0)
-    near, far = np.zeros(len(reach)), reach.copy()  # near < |x| <= far, unless
-    unseen = np.ones(len(reach), bool)  # nobody has asked about far
-    asked, alike, last = 1, np.zeros(len(reach), int), np.zeros(len(reach), bool)
-    while True:
-        middle = (near + far) / 2
-        wide = (far - near > width) & (near < middle) & (middle < far)
-        which = np.flatnonzero(wide | unseen)
-        if len(which) == 0:
-            stayed = np.where(alike >= STAYED, sign * np.where(last, far, near), np.nan)
-            return np.where(sign > 0, near, -far), np.where(sign > 0, far, -near), stayed
-        at_end = (unseen & (~wide | (asked >= ALIKE_ANSWERS)))[which]
-        at = np.where(at_end, far[which], middle[which])
-        farther = read_above(names[which], sign[which] * at) == (sign[which] > 0)
-        near[which] = np.where(farther, at, near[which])
-        far[which] = np.where(farther, np.where(at_end, 2 * at, far[which]), at)
-        alike[which] = np.where(farther == last[which], alike[which] + 1, 1)
-        last[which] = farther
-        unseen[which] &= farther
-        asked += 1
-        if np.any(far > OUT_OF_RANGE * reach):
-            raise Unbounded(int(names[np.argmax(far / reach)]))
-
-
-def find_exponents(read_above: Above, count: int, lowest: int, highest: int) -> np.ndarray:
-    """For each of `count` unknowns x the e from `lowest` to `highest` with `2^(e-1) < |x| <= 2^e`, else `highest`.
-
-    `lowest` stands for everything smaller, zero too.
-    """
-    sign = np.where(read_above(np.arange(count), np.zeros(count)), 1.0, -1.0)
-    below, least = np.full(count, lowest - 1), np.full(count, highest)
-    while np.any(least - below > 1):
-        which = np.flatnonzero(least - below > 1)
-        middle = (below[which] + least[which]) // 2
-        farther = read_above(which, sign[which] * 2.0**middle) == (sign[which] > 0)
-        below[which] = np.where(farther, middle, below[which])
-        least[which] = np.where(farther, least[which], middle)
-    return least
-
-
 ROUND_BYTES = 64 * 2**20  # tokens built at a time; a round of questions is one request unless it needs more
 STEEPEST_LOGIT = 4.0  # the largest logit asked about: beyond it the ratio is too close to 0 or 1 to be set precisely
 PULL = 1.0  # the largest logit that the key bias alone may give to a key
@@ -189,8 +120,12 @@ NEWTON_STEPS = 12
 
 def read_outweighs(oracle: Oracle, v: np.ndarray, keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Whether the score of each key token against its query token is above the logit that their values set."""
-    yes = np.asarray(oracle(np.stack([keys + queries, queries], axis=1)))
-    return yes == (keys @ v > 0)
+    return np.asarray(oracle(key_and_query(keys, queries))) == (keys @ v > 0)
+
+
+def key_and_query(keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The sequences of two tokens that ask about such scores."""
+    return np.stack([keys + queries, queries], axis=1)
 
 
 def comparing_lengths(

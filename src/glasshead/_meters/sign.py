@@ -21,13 +21,14 @@ from .._types import Float
 from .bisection import (
     ROUND_BYTES,
     Halfspace,
-    Unbounded,
+    KeyBias,
     comparing_lengths,
-    find_intervals,
+    key_and_query,
     logit_range,
     read_outweighs,
     sums,
 )
+from .intervals import Unbounded, find_intervals
 from .meter import GROWTH, Directions, Meter, Scores
 
 BLUR = 2.0**-6  # of what an answer may be uncertain by at worst: bisecting further than that is not worth it
@@ -67,8 +68,12 @@ class Probes:
 
     def find_ends(self, center: np.ndarray, reach: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The ends that every score lies between, which is looked for around `center`."""
+
+        def sequence(which: np.ndarray, x: np.ndarray) -> np.ndarray:
+            return key_and_query(*self.tokens(which, center[which] + x))
+
         try:
-            lo, hi = find_intervals(lambda which, x: self.read_above(which, center[which] + x), reach, width)
+            lo, hi = find_intervals(lambda which, x: self.read_above(which, center[which] + x), reach, width, sequence)
         except Unbounded as error:
             raise self.refusal(error.which) from error
         return center + lo, center + hi
@@ -97,10 +102,9 @@ class Probes:
         return (lower - pull - error) / (rho * kappa), (upper - pull + error) / (rho * kappa)
 
     def refusal(self, which: int) -> TargetMismatch:
-        key, query = (token[0] for token in self.tokens(np.array([which]), np.ones(1)))
         evidence = Evidence(
             SHORTER_KEY,
-            np.stack([key + query, query]) + self.meter.space.origin,
+            key_and_query(*self.tokens(np.array([which]), np.ones(1)))[0] + self.meter.space.origin,
             "expected an attention weight inside (0, 1) once the key is short enough",
             "0 or 1 at any length",
         )
@@ -114,23 +118,6 @@ LOGIT = 3.0  # what a score at the end of that range is made to give to a key
 FINER_BITS = 4  # bits more for a few scores on which a bound hangs
 CLEAR_VALUE = 2.0**10  # how far a value should stand out from its error
 UNLUCKY_BITS = 64.0  # times the errors of new scores: what those of earlier columns, combined, may look like
-
-
-@dataclass(frozen=True)
-class KeyBias:
-    """A key bias, known by its dot product with each of n keys to within a width."""
-
-    vector: np.ndarray
-    inverse: Float[np.ndarray, "d n"]
-    widths: Float[np.ndarray, " n"]
-
-    def error(self, directions: Float[np.ndarray, "m d"]) -> Float[np.ndarray, " m"]:
-        """How far the dot product with each direction may be off."""
-        return np.abs(directions @ self.inverse) @ self.widths
-
-    @property
-    def total(self) -> float:
-        return float(np.linalg.norm(self.inverse, 2) * np.linalg.norm(self.widths))
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,11 @@ def find_crossing(oracle: Oracle, direction: np.ndarray, at_zero: bool) -> tuple
 
     exponent = find_exponents(read_farther, 1, NEAREST_PLANE, 0)
     scale = 2.0**exponent
-    lo, hi = find_intervals(read_farther, scale, scale * 4 * oracle.roundoff)
+
+    def sequence(_, x: np.ndarray) -> np.ndarray:
+        return (reach * x)[:, None, None] * direction
+
+    lo, hi = find_intervals(read_farther, scale, scale * 4 * oracle.roundoff, sequence)
     distance = reach * float(lo[0] + hi[0]) / 2
     offset = reach * float(hi[0] - lo[0]) / 2 + 2 * float(value_rounding(oracle, distance))
     return distance * direction, offset
@@ -121,13 +125,15 @@ def find_direction(
     frame = random_rotation(oracle.dim, rng, space.v)
     axis, others = frame[0], frame[1:]
 
+    def sequence(which: np.ndarray, c: np.ndarray) -> np.ndarray:
+        return (length / np.sqrt(1 + c**2)[:, None] * (others[which] - c[:, None] * axis))[:, None]
+
     def read_above(which: np.ndarray, c: np.ndarray) -> np.ndarray:
-        tokens = others[which] - c[:, None] * axis
-        return read_sides(oracle, length / np.sqrt(1 + c**2)[:, None] * tokens)
+        return np.asarray(oracle(sequence(which, c)))
 
     n = len(others)
     try:
-        lo, hi = find_intervals(read_above, np.full(n, reach), np.full(n, width))
+        lo, hi = find_intervals(read_above, np.full(n, reach), np.full(n, width), sequence)
     except Unbounded as error:
         raise not_a_plane(space.origin - length * axis, "no", "yes") from error
     along = 1 / np.sqrt(1 + np.sum(np.maximum(np.abs(lo), np.abs(hi)) ** 2))  # at least: u.v

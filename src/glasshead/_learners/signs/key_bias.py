@@ -21,6 +21,7 @@ from ..._meters import (
     Unbounded,
     find_exponents,
     find_intervals,
+    key_and_query,
     logit_range,
     read_outweighs,
 )
@@ -131,11 +132,12 @@ class BothSides:
         theta = silu_inverse(h / self.m[which])
         return (1 + np.exp(-theta)) / self.m[which], theta
 
+    def tokens(self, which: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        keys = (self.side[which] * self.length(which, h)[0])[:, None] * self.meter.keys.vectors[self.key[which]]
+        return keys, np.outer(-self.kappa * self.side[which], self.query)
+
     def read_above(self, which: np.ndarray, h: np.ndarray) -> np.ndarray:
-        meter, rho = self.meter, self.length(which, h)[0]
-        keys = (self.side[which] * rho)[:, None] * meter.keys.vectors[self.key[which]]
-        queries = np.outer(-self.kappa * self.side[which], self.query)
-        return read_outweighs(meter.oracle, meter.space.v, keys, queries)
+        return read_outweighs(self.meter.oracle, self.meter.space.v, *self.tokens(which, h))
 
     def check_fit(self, which: np.ndarray) -> bool:
         """Whether these lie where they can be asked about."""
@@ -144,8 +146,12 @@ class BothSides:
 
     def read(self, bits: int) -> tuple[np.ndarray, np.ndarray]:
         everyone, edge = np.arange(len(self.key)), SILU_FLOOR * self.m
+
+        def sequence(which: np.ndarray, h: np.ndarray) -> np.ndarray:
+            return key_and_query(*self.tokens(which, h))
+
         try:
-            lo, hi = find_intervals(self.read_above, edge, edge * 2.0 ** (1 - bits))
+            lo, hi = find_intervals(self.read_above, edge, edge * 2.0 ** (1 - bits), sequence)
         except Unbounded as error:
             raise always_saturated(self.meter) from error
         least, most = self.end(everyone, lo)[0], self.end(everyone, hi)[1]
