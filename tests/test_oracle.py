@@ -153,4 +153,8 @@ def test_a_box_may_answer_torch_tensors():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = gh.recover(gh.ValueOracle(lambda X: torch.as_tensor(plain(X)), dim=4))
+        trained = gh.recover(gh.ValueOracle(lambda X: torch.as_tensor(plain(X)).requires_grad_(), dim=4))
+        short = gh.recover(gh.ValueOracle(lambda X: torch.as_tensor(plain(X)).bfloat16(), dim=4))
     assert gh.distance(found.model, plain) < 1e-13
+    assert gh.distance(trained.model, plain) < 1e-13
+    assert np.linalg.norm(short.model.W - plain.W) <= min(short.bound, 0.05 * np.linalg.norm(plain.W))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import OracleError
-from .._oracles import ROUNDOFF
+from .._oracles import ROUNDOFF, as_array
 from .base import needs
 from .layout import Layout, parts
 
@@ -126,14 +126,6 @@ class TensorBox:
             words = "torch.set_float32_matmul_precision('highest') forbids it"
             said.append(f"float32 matrices may be multiplied in {self.products}, which has fewer digits; {words}")
         return said
-
-
-def as_array(answers: Any) -> np.ndarray:
-    """Numbers of bfloat16, which numpy does not have, come as the same numbers in float64."""
-    if not hasattr(answers, "detach"):
-        return np.asarray(answers)
-    answers = answers.detach().cpu()
-    return (answers.double() if name(answers.dtype) == "bfloat16" else answers).numpy()
 
 
 def name(dtype: Any) -> str:

@@ -3,10 +3,10 @@
 Ordinary sequences are asked, of 1 to 64 tokens: of the size that users send, of the size at which the scores found
 neither vanish nor saturate, and of larger ones. A result stands if every answer is as predicted within a small part of
 the range of answers, beyond what was promised about them and what the bounds leave open: an error level that does not
-depend on the misfit. Answers further off than 5% of their range, or than a tenth of what attention does to them, say too little
-about W whatever the reason, and the result is refused as `AccuracyUnreachable`. So is one that knows nothing: a bound
-no smaller than W, a head that shows in no answer, or, unless bounds are proved, an answer that is off by a tenth of the
-largest.
+depend on the misfit. Answers further off than 5% of their range, or than a tenth of what attention does to them, say
+too little about W whatever the reason, and the result is refused as `AccuracyUnreachable`. So is one that knows
+nothing: a bound no smaller than W, a head that shows in no answer, or, unless bounds are proved, an answer that is off
+by a tenth of the largest.
 
 The error of the box's arithmetic is measured, not guessed from the format of its answers: where answers are typically
 further off than bounds allow, the bounds are widened by as much, and are statistical from then on.

@@ -18,7 +18,7 @@ from .._errors import GlassheadError, OracleError
 from .._types import Answering, no_type_check
 from .._validate import box_dim, check_callable, positive, real
 from .base import Oracle
-from .precision import Precision
+from .precision import Precision, as_array
 
 SMALL_REQUEST = 256  # sequences
 ROUNDED_NORM = 1e-12  # of max_norm: what a token of just that length may exceed it by, rounded once here and once there
@@ -123,7 +123,7 @@ class BoxOracle(Oracle):
         resent = self.resent
         self.queries += len(X)
         try:
-            answers = np.array(np.asarray(self._f(sent)))  # a copy: the box may answer in the same array again
+            answers = np.array(as_array(self._f(sent)))  # a copy: the box may answer in the same array again
         except GlassheadError:
             raise
         except Exception as error:

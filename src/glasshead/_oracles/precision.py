@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .base import ROUNDOFF
@@ -17,6 +19,15 @@ def significant_bits(answers: np.ndarray) -> int:
     whole_numbers = np.ldexp(np.frexp(np.abs(answers, dtype=np.float64))[0], 53).astype(np.int64)
     zeros = np.frexp((whole_numbers & -whole_numbers).astype(np.float64))[1] - 1
     return 53 - int(zeros.min(initial=53))
+
+
+def as_array(answers: Any) -> np.ndarray:
+    """What a box answered, torch's tensors included: those of bfloat16, which numpy does not have, as the same numbers
+    in float64."""
+    if not hasattr(answers, "detach"):
+        return np.asarray(answers)
+    answers = answers.detach().cpu()
+    return (answers.double() if str(answers.dtype) == "torch.bfloat16" else answers).numpy()
 
 
 class Precision:
