@@ -48,16 +48,15 @@ have 8 or 11 bits.
    than bounds allow, or than promised, it is asked four times as often, before bounds are widened, and eight times of a
    box that has 16 bits. There all probes count together, over what rounding makes of the same tokens sent thrice, and
    three times as many more are asked where they are off by nearly as much: a second head that shows about as much as
-   rounding may still pass for it. Where
-   answers have few digits and nobody promised anything, their error is measured by a law of all heads: every token
-   three times changes nothing. Half of the tokens are hardly answered, so that errors which are a share of answers
-   hardly count. Behind an unknown network the score that makes two copies answered like a shorter sequence must do so
-   for eight.
+   rounding may still pass for it. Where answers have few digits and nobody promised anything, their error is measured
+   by a law of all heads: every token three times changes nothing. Half of the tokens are hardly answered, so that
+   errors which are a share of answers hardly count. Behind an unknown network the score that makes two copies answered
+   like a shorter sequence must do so for eight.
 7. Yes and no are asked next to where they change, as close as errors within the bounds allow; behind a network, which
    hides where that is, four times as often. While scores are bisected, ends that all later answers point to are asked
-   about again, which is how a wrong answer shows. For one head keys are moved to where the answer changes, sixteen times as
-   closely: two that balance a last token each must balance two copies of it together, and the same questions must be
-   answered alike again.
+   about again, which is how a wrong answer shows. For one head keys are moved to where the answer changes, sixteen
+   times as closely: two that balance a last token each must balance two copies of it together, and the same questions
+   must be answered alike again.
 8. Where noise was averaged away, single answers are held against the result as well.
 
 `found.residual` is the largest error on all of these over the largest answer; `found.checked` says how many ordinary
