@@ -8,31 +8,31 @@ import numpy as np
 import pytest
 
 import glasshead as gh
-from glasshead._audit.fit import fit_head
-from glasshead._audit.honest import Honest, answered, usual_sequences
+from glasshead._audit.fit import learn_by_fit
+from glasshead._audit.honest import Honest, read_answers, usual_sequences
 
 HEAD = gh.Attention.random(6, rank=3, seed=5)
 
 
 def honest() -> Honest:
     X = usual_sequences(HEAD.dim, np.inf, seed=0)
-    return Honest(X, answered(HEAD, X))
+    return Honest(X, read_answers(HEAD, X))
 
 
 @pytest.mark.parametrize("coarse", [gh.defences.bfloat16, gh.defences.half, lambda f: gh.defences.rounded(f, 1)])
 def test_a_fit_copies_a_head_behind_coarse_answers(coarse):
     users = honest()
     box = coarse(gh.defences.clipped(HEAD, users.longest))
-    (*fits,) = fit_head(gh.ValueOracle(box), users.longest, 20_000, seed=0)
+    (*fits,) = learn_by_fit(gh.ValueOracle(box), users.longest, 20_000, seed=0)
     assert [fit.queries for fit in fits] == [294, 1176, 4704, 18_816, 20_000]
-    assert users.misfit(answered(fits[-1].model, users.X)) < 0.01
+    assert users.misfit(read_answers(fits[-1].model, users.X)) < 0.01
 
 
 def test_a_fit_copies_a_head_from_signs_that_are_sometimes_wrong():
     users = honest()
     box = gh.SignOracle(gh.defences.flipped(gh.defences.clipped(HEAD, users.longest), 0.05), HEAD.dim)
-    (*_, last) = fit_head(box, users.longest, 20_000, seed=0)
-    assert users.misfit(answered(last.model, users.X), up_to_factor=True) < 0.1
+    (*_, last) = learn_by_fit(box, users.longest, 20_000, seed=0)
+    assert users.misfit(read_answers(last.model, users.X), up_to_factor=True) < 0.1
 
 
 def test_a_fit_asks_no_more_than_the_budget_and_no_longer_tokens():
@@ -43,10 +43,10 @@ def test_a_fit_asks_no_more_than_the_budget_and_no_longer_tokens():
         return HEAD(X)
 
     oracle = gh.ValueOracle(box, HEAD.dim)
-    (*fits,) = fit_head(oracle, 2.5, 300, seed=0)
+    (*fits,) = learn_by_fit(oracle, 2.5, 300, seed=0)
     assert oracle.queries == fits[-1].queries == 300
     assert max(longest) <= 2.5 * (1 + 1e-12)
-    assert not list(fit_head(gh.ValueOracle(HEAD), 2.5, 60, seed=0))
+    assert not list(learn_by_fit(gh.ValueOracle(HEAD), 2.5, 60, seed=0))
 
 
 def test_without_the_fit_the_audit_would_recommend_a_defence_that_does_not_hold():

@@ -8,7 +8,7 @@ import pytest
 import glasshead as gh
 from glasshead._checks import bounds, compared, held_out, judge, ordinary
 from glasshead._checks import signs as sides
-from glasshead._checks.answered import Answered, apart, by_length, read_groups
+from glasshead._checks.answered import Answered, apart, ask_by_length, read_groups
 from glasshead._checks.ordinary import Sequences
 from glasshead._errors import ASKED_AGAIN
 from glasshead._learned import HeldOut, LearnedFront, LearnedHead
@@ -144,7 +144,7 @@ def test_sequences_that_a_model_says_nothing_about_are_not_asked():
 
 def test_answers_come_back_in_the_order_of_the_sequences():
     X = [np.full((n, 1), i) for i, n in enumerate([3, 1, 3, 2])]
-    said = by_length(lambda B: B[:, 0, 0] + 10 * B.shape[1], X)
+    said = ask_by_length(lambda B: B[:, 0, 0] + 10 * B.shape[1], X)
     np.testing.assert_allclose(said[:, 0], [30, 11, 32, 23])
 
 

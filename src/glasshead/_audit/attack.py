@@ -18,8 +18,8 @@ from .._oracles import Oracle, SignOracle, ValueOracle
 from .._plan import plan
 from .._recover import recover
 from .copies import FITTING, Copy, Finding, Judge
-from .fit import fit_head
-from .honest import Honest, RememberingBox, answered
+from .fit import learn_by_fit
+from .honest import Honest, RememberingBox, read_answers
 from .settings import Setting
 
 SHORT_TOKENS = 1e3  # over the longest honest token: what is sent to a box that overflows at longer ones
@@ -41,17 +41,17 @@ class Attack:
     budget: int
     seed: int
 
-    def run(self, box: Oracle, setting: Setting, journals: Path | None = None) -> tuple[Finding, Any | None]:
+    def find_copy(self, box: Oracle, setting: Setting, journals: Path | None = None) -> tuple[Finding, Any | None]:
         """What the setting gave away, and the copy, if it answers without the box."""
         begun, before = time.monotonic(), box.queries
-        defended = answered(setting.around(RememberingBox(box, self.honest)), self.honest.X)
+        defended = read_answers(setting.around(RememberingBox(box, self.honest)), self.honest.X)
         looked = box.queries - before  # a defence that changes tokens is asked what honest users have not
         setting = as_signs(setting, defended)
         judge = Judge(self.truth, self.honest)
         most = self.budget if setting.budget is None else min(self.budget, setting.budget)
         read, errors = self.read(box, setting, judge, most, journals)
         best = min(read, key=self.worth)
-        fits, more = ([], 0) if best.error < self.threshold else self.fitted(box, setting, judge, most)
+        fits, more = ([], 0) if best.error < self.threshold else self.learn_fits(box, setting, judge, most)
         best = min([best, *fits], key=self.worth)
         finding = Finding(
             name=setting.name,
@@ -142,7 +142,7 @@ class Attack:
         promise = {name: getattr(box, name) + (getattr(defended, name, None) or 0.0) for name in told}
         return ValueOracle(defended, box.dim, max_norm=max_norm, **promise)
 
-    def fitted(self, box: Oracle, setting: Setting, judge: Judge, most: int) -> tuple[list[Copy], int]:
+    def learn_fits(self, box: Oracle, setting: Setting, judge: Judge, most: int) -> tuple[list[Copy], int]:
         """Copies by the other attacker, each from more answers than the last, of a box that may be one head and answers
         with one number, and the queries of all of them. An attacker would see from fresh answers when to stop; here
         honest ones say it."""
@@ -150,7 +150,7 @@ class Attack:
             return [], 0
         oracle, copies = self.asked(box, setting, ("flips",) if setting.flips else ()), []
         try:
-            for fit in fit_head(oracle, min(self.honest.longest, oracle.reach), most, self.seed):
+            for fit in learn_by_fit(oracle, min(self.honest.longest, oracle.reach), most, self.seed):
                 copies.append(judge.judged(fit.model, setting.answers == "sign", fit.queries, FITTING))
                 if copies[-1].error < self.threshold:
                     break

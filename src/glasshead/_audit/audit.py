@@ -19,11 +19,11 @@ from .._version import __version__
 from .attack import Attack
 from .copies import Finding
 from .folder import AuditFolder
-from .honest import Honest, answered, given_sequences, usual_sequences
+from .honest import Honest, given_sequences, read_answers, usual_sequences
 from .leak import Leak, find_leak
 from .settings import MITIGATIONS, grid, settings_of
 from .source import TargetSource, count_parameters, name_of, open_box
-from .tries import run_all
+from .tries import find_copies
 from .verdict import held, outcome, ranked, recommendation, verdict
 
 AUDIT_FORMAT = "glasshead audit 1"
@@ -162,7 +162,7 @@ def audit(
     check_defences(defences)
     box, truth = source.make()
     X = usual_sequences(box.dim, box.reach, seed) if honest is None else given_sequences(honest, box.dim)
-    asked = Honest(X, answered(box, X), box.answers == "sign")
+    asked = Honest(X, read_answers(box, X), box.answers == "sign")
     parameters = information_limit(box.dim) if truth is None else count_parameters(truth)
     kind = family or (AUTO if truth is None or truth.family not in FAMILIES else truth.family)
     if defences is None:
@@ -177,7 +177,7 @@ def audit(
         promise = {"answers_of": box.answers, "max_norm": box.max_norm}
         kept.begin(asked, {"dim": box.dim, "family": kind, "threshold": limit, "budget": most, "seed": seed} | promise)
     leak = find_leak(box, box.dim, asked.longest, seed) if asked.outputs > 1 else None
-    findings = tuple(run_all(source, attack, settings, kept, progress, executor))
+    findings = tuple(find_copies(source, attack, settings, kept, progress, executor))
     result = Audit(
         source.name,
         kind,

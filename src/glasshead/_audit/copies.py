@@ -11,7 +11,7 @@ import numpy as np
 from .._identify import distance
 from .._models import Attention
 from .._recovery import Recovery
-from .honest import Honest, answered
+from .honest import Honest, read_answers
 
 READING, FITTING = "reading", "fitting"  # the attackers: `gh.recover`, and a fit to many answers
 
@@ -94,7 +94,7 @@ class Judge:
     def judged(self, model: Any, signs: bool, queries: int, attack: str) -> Copy:
         """The factor that signs leave open is not held against a copy."""
         alone = getattr(model, "behind", None) is None  # else it answers with the box's help
-        misfit = self.honest.misfit(answered(model, self.honest.X), signs) if alone else None
+        misfit = self.honest.misfit(read_answers(model, self.honest.X), signs) if alone else None
         error_W, error_v = (None, None) if self.truth is None else errors_of(model, self.truth, signs)
         errors = finite_or_none(error_W), finite_or_none(error_v), finite_or_none(misfit)
         return Copy(model, queries, attack, False, "", *errors)

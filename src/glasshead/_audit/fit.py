@@ -39,7 +39,7 @@ class FittedHead:
     queries: int
 
 
-def fit_head(oracle: Oracle, longest: float, budget: int, seed: int) -> Iterator[FittedHead]:
+def learn_by_fit(oracle: Oracle, longest: float, budget: int, seed: int) -> Iterator[FittedHead]:
     """Ask random sequences with tokens of many lengths up to `longest`, and fit W, v and both biases to the answers: to
     few of them first, then to four times as many, as far as budget and memory go; nothing where these are too small.
 

@@ -91,8 +91,8 @@ def root_mean_square(x: np.ndarray) -> float:
     return largest * float(np.sqrt(np.mean(np.square(x / largest)))) if 0 < largest < np.inf else largest
 
 
-def answered(box: Callable[[np.ndarray], Any], X: Sequence[np.ndarray]) -> np.ndarray:
-    """All answers, one after the other, as float64."""
+def read_answers(box: Callable[[np.ndarray], Any], X: Sequence[np.ndarray]) -> np.ndarray:
+    """Asks a box or a model all of them: the answers, one after the other, as float64."""
     return np.concatenate([np.asarray(box(x), dtype=np.float64) for x in X])
 
 

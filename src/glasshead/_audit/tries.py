@@ -13,12 +13,12 @@ from .._oracles import Report
 from .attack import Attack
 from .copies import Finding
 from .folder import SAME_ANSWERS, AuditFolder
-from .honest import RememberingBox, answered
+from .honest import RememberingBox, read_answers
 from .settings import OWN, Setting
 from .source import TargetSource
 
 
-def run_all(
+def find_copies(
     source: TargetSource,
     attack: Attack,
     settings: list[Setting],
@@ -32,7 +32,7 @@ def run_all(
 
     missing = [k for k, each in enumerate(found) if each is None]
     tries = [(k, source, attack, settings[k], journals(kept, k, settings[k], attack)) for k in missing]
-    for (k, *_), (finding, copy) in as_finished(run_one, tries, executor):
+    for (k, *_), (finding, copy) in as_finished(find_one_copy, tries, executor):
         found[k] = finding
         if kept is not None:
             kept.keep(k, finding, copy)
@@ -46,15 +46,15 @@ def check_own(source: TargetSource, attack: Attack, settings: list[Setting], fou
     for setting, finding in zip(settings, found, strict=True):
         if finding is not None and setting.group == OWN:
             box = setting.around(RememberingBox(source.make()[0], attack.honest))
-            now = answered(box, attack.honest.X).ravel()[: len(finding.probe)]
+            now = read_answers(box, attack.honest.X).ravel()[: len(finding.probe)]
             if not np.allclose(now, finding.probe, rtol=SAME_ANSWERS, atol=SAME_ANSWERS * attack.honest.spread):
                 raise ValueError(f"{setting.name!r} is another defence than it was in this folder; name another folder")
 
 
-def run_one(
+def find_one_copy(
     k: int, source: TargetSource, attack: Attack, setting: Setting, journals: Path | None
 ) -> tuple[Finding, Any | None]:
-    return attack.run(source.make()[0], setting, journals)
+    return attack.find_copy(source.make()[0], setting, journals)
 
 
 def journals(kept: AuditFolder | None, k: int, setting: Setting, attack: Attack) -> Path | None:

@@ -14,7 +14,7 @@ as it takes.
 """
 
 from .address import TOKEN, is_loopback
-from .base import needs, opened
+from .base import check_box, needs
 from .completions import from_completions
 from .executor import from_executor
 from .http import from_http

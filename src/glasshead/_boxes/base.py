@@ -20,7 +20,7 @@ QUOTED = 200  # characters of what another system says
 GOES_ON = "with journal= a run goes on where it stopped"
 
 
-def opened(
+def check_box(
     f: Answering,
     dim: int,
     *,
@@ -30,7 +30,7 @@ def opened(
     asked: int = 0,
     **promise: Any,
 ) -> Oracle:
-    """An oracle around the `f` of an adapter, which has been looked at: `oracle.notes` says what was seen.
+    """An oracle around the `f` of an adapter, looked at with eight queries: `oracle.notes` says what was seen.
 
     `promise` are the keywords of `gh.ValueOracle` or, with `answers="sign"`, of `gh.SignOracle`. `rounds` is the
     unit roundoff of the narrowest numbers that the adapter knows of inside the box, `asked` what it has asked already.

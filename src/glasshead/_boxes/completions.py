@@ -17,7 +17,7 @@ from .._oracles import ROUNDOFF, SINGLE, Oracle
 from .._types import no_type_check
 from .._validate import positive, whole
 from .address import checked_url
-from .base import LOOK_TOKENS, needs, opened
+from .base import LOOK_TOKENS, check_box, needs
 from .logprobs import NEEDED_SERVER, are_logits, token_numbers
 from .parts import Parts, wants_fewer
 from .transport import ATTEMPTS, TIMEOUT, Reply, Transport
@@ -101,7 +101,7 @@ def from_completions(
         notes = [*box.find_model(), *box.find_numbers(dim, longest)]
     promise = ({"tolerance": box.tolerance} if answers == "value" else {}) | promise
     kw = {"max_norm": max_norm, "dtype": "float32" if dtype == "bfloat16" else dtype, **promise}
-    return opened(box, dim, answers=answers, notes=notes, rounds=box.roundoff, asked=box.asked, **kw)
+    return check_box(box, dim, answers=answers, notes=notes, rounds=box.roundoff, asked=box.asked, **kw)
 
 
 def checked_tokens(token_ids: Sequence[int]) -> list[int]:

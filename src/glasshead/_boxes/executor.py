@@ -15,7 +15,7 @@ from .._errors import OracleError
 from .._oracles import Answering, Oracle
 from .._types import no_type_check
 from .._validate import check_callable, whole
-from .base import GOES_ON, opened
+from .base import GOES_ON, check_box
 from .replicas import AT_ONCE, BATCH, Raised, answers_of, cut, together
 
 RUN_AGAIN = f"make a new executor and run it again: {GOES_ON}"
@@ -57,7 +57,7 @@ def from_executor(
     box = Submitted(executor, f, replicas, batch)
     box.check_way()
     notes = [f"answered by {replicas} workers of a {type(executor).__name__}"]
-    return opened(box, dim, answers=answers, notes=notes, **promise)
+    return check_box(box, dim, answers=answers, notes=notes, **promise)
 
 
 def workers_of(executor: Any) -> int:

@@ -12,7 +12,7 @@ from .._oracles import ROUNDOFF, Oracle
 from .._types import no_type_check
 from .._validate import whole
 from .address import checked_url
-from .base import opened
+from .base import check_box
 from .layout import Layout, checked_place
 from .metadata import VECTORS, Described, described, server_and_model
 from .parts import Parts, wants_fewer
@@ -68,7 +68,7 @@ def from_http(
     notes = [f"{model.rpartition('/v2/models/')[2]} of {about.server}, asked with {how}", *layout.notes]
     box = Endpoint(transport, f"{model}/infer", about, batch, layout)
     rounds = ROUNDOFF["bfloat16"] if about.datatype == BF16 else 0.0
-    return opened(box, about.dim, answers=answers, notes=notes, rounds=rounds, **promise)
+    return check_box(box, about.dim, answers=answers, notes=notes, rounds=rounds, **promise)
 
 
 class Endpoint:

@@ -12,7 +12,7 @@ import numpy as np
 from .._oracles import Oracle
 from .._types import no_type_check
 from .._validate import positive, whole
-from .base import needs, opened
+from .base import check_box, needs
 from .graph import cut_at, embeddings
 from .layout import Layout, checked_order, checked_place, find_layout, find_reading, parts
 from .tensors import Chosen, checked_output, picked
@@ -86,7 +86,7 @@ def from_onnx(
         box.fixed = box.shape[axis]
         box.layout, asked = find_reading(box.raw, dim, longest, Layout(axis == 0, place), box.fixed)
     kw: dict[str, Any] = {"max_norm": max_norm, "dtype": box.dtype, **promise}
-    return opened(box, dim, answers=answers, notes=box.notes, asked=asked, **kw)
+    return check_box(box, dim, answers=answers, notes=box.notes, asked=asked, **kw)
 
 
 def session_of(file: Path, cut: str | None, output: str | None) -> Any:

@@ -14,7 +14,7 @@ from .._errors import OracleError
 from .._oracles import Answering, Oracle
 from .._types import no_type_check
 from .._validate import whole
-from .base import GOES_ON, opened
+from .base import GOES_ON, check_box
 from .cluster import Cluster, join_cluster, told
 from .replicas import AT_ONCE, BATCH, Raised, answers_of, cut, together
 
@@ -61,7 +61,7 @@ def from_ray(
     try:
         box.check_way()
         notes = [f"answered by {replicas} replicas on a Ray cluster"]
-        return opened(box, dim, answers=answers, notes=notes, **promise)
+        return check_box(box, dim, answers=answers, notes=notes, **promise)
     except BaseException:
         box.close()
         raise

@@ -11,7 +11,7 @@ from .._errors import OracleError
 from .._oracles import ROUNDOFF, Oracle
 from .._types import no_type_check
 from .._validate import check_callable, positive, whole
-from .base import needs, opened
+from .base import check_box, needs
 from .layout import Layout, checked_order, checked_place, find_layout
 from .tensors import Chosen, TensorBox, checked_output, format_of, name, refuse_training
 
@@ -68,7 +68,7 @@ def from_torch(
         box, asked = TensorBox(ask, formats[0], device or where, output, layout), 0
     notes += [*said, *box.notes]
     kw: dict[str, Any] = {"max_norm": max_norm, **box.promise, **promise}
-    return opened(box, dim, answers=answers, notes=notes, asked=asked, **kw)
+    return check_box(box, dim, answers=answers, notes=notes, asked=asked, **kw)
 
 
 def owner_of(torch: Any, module: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from .._oracles import SINGLE, Oracle, ValueOracle
 from .._types import no_type_check
 from .._validate import whole
-from .base import needs, opened
+from .base import check_box, needs
 from .layer import INSIDE_TOKENS, Cut, accepted, front, layers_of
 from .tensors import TensorBox, format_of, refuse_training
 
@@ -80,7 +80,7 @@ def from_transformers(
             notes.append(words_for_rounding(torch, model if layer is None else layers[layer], model.config))
             kw["rounds"] = SINGLE
         asked = look.queries
-    return opened(box, dim, answers=answers, notes=[*notes, *said, *box.notes], asked=asked, **kw)
+    return check_box(box, dim, answers=answers, notes=[*notes, *said, *box.notes], asked=asked, **kw)
 
 
 def refuse_model(transformers: Any, model: Any, output: Any) -> None:

@@ -110,7 +110,7 @@ def read_groups(
     everything = [x for kind in kinds for x in kind.X]
     if not everything:
         return []
-    got, want = by_length(oracle, everything), by_length(learned.model, everything)
+    got, want = ask_by_length(oracle, everything), ask_by_length(learned.model, everything)
     level = oracle.tolerance + oracle.rtol * np.abs(got).max(axis=1)
     terms = np.array([learned.largest_term(x) for x in everything])
     level += TERM_ROUNDINGS * oracle.roundoff * np.maximum(terms, np.abs(got).max(axis=1))
@@ -149,11 +149,11 @@ def with_doubts(groups: list[Answered], learned: Learned, held: HeldOut, rng: np
 
 
 def apart(model: Callable, X: list[np.ndarray], want: np.ndarray) -> np.ndarray:
-    return np.abs(by_length(model, X) - want).max(axis=1)
+    return np.abs(ask_by_length(model, X) - want).max(axis=1)
 
 
-def by_length(function: Callable, X: Sequence[np.ndarray]) -> np.ndarray:
-    """What a function of batches says of sequences of any lengths, one row for each."""
+def ask_by_length(function: Callable, X: Sequence[np.ndarray]) -> np.ndarray:
+    """Asks a function of batches, a box or a model, about sequences of any lengths: one row for each."""
     out: dict[int, np.ndarray] = {}
     for length in dict.fromkeys(map(len, X)):
         which = [i for i, x in enumerate(X) if len(x) == length]

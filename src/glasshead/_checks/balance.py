@@ -19,7 +19,7 @@ from .._learned import LearnedHead
 from .._linalg import rms
 from .._models import Attention
 from .._oracles import Oracle, Voting
-from .answered import NEIGHBOUR_TIMES, NEIGHBOURS, by_length
+from .answered import NEIGHBOUR_TIMES, NEIGHBOURS, ask_by_length
 from .compared import Compared
 
 # Two that suit, as heads may agree at one, and one that hardly has scores: there the least error of a score shows, and
@@ -89,14 +89,14 @@ def sides_at(ends: list[tuple[Balancing, int]]) -> np.ndarray:
 def check_sides(oracle: Oracle, X: list[np.ndarray], want: np.ndarray, law: str) -> Evidence | None:
     if not X:
         return None
-    return Compared(X, by_length(oracle, X)[:, 0].astype(bool), want).evidence(law)
+    return Compared(X, ask_by_length(oracle, X)[:, 0].astype(bool), want).evidence(law)
 
 
 def find_changes(oracle: Oracle, keys: list[Balancing]) -> list[Balancing]:
     """The keys, each with ends as close to each other as it wants."""
     while todo := [i for i, key in enumerate(keys) if key.high - key.low > key.width]:
         middles = [(keys[i].low + keys[i].high) / 2 for i in todo]
-        answers = by_length(oracle, [keys[i].beside(middle) for i, middle in zip(todo, middles, strict=True)])[:, 0]
+        answers = ask_by_length(oracle, [keys[i].beside(middle) for i, middle in zip(todo, middles, strict=True)])[:, 0]
         for i, middle, answer in zip(todo, middles, answers, strict=True):
             keys[i] = replace(keys[i], **{"high" if bool(answer) == keys[i].yes else "low": middle})
     return keys

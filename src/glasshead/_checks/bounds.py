@@ -15,7 +15,7 @@ from .._errors import ASKED_AGAIN, EVERYWHERE, Evidence
 from .._learned import HeldOut, Learned, LearnedFront
 from .._linalg import rms
 from .._oracles import SINGLE, Oracle
-from .answered import NEIGHBOURS, Answered, apart, by_length, read_groups, with_doubts
+from .answered import NEIGHBOURS, Answered, apart, ask_by_length, read_groups, with_doubts
 from .compared import Compared
 from .front_odds import check_odds_behind
 from .odds import MORE_PROBES, NARROW_PROBES, ODDS_PROBES, check_odds
@@ -76,7 +76,7 @@ def off_by_scores(learned: Learned, group: Answered) -> float:
     """How far off W may be, over its bound, if it is all that answers are off by: beside a large bias the bound of that
     one may be most of what is expected of them, and hide an error of W."""
     around = learned.with_bounds_times(1.0, 0.0).neighbours(0.0, NEIGHBOURS, np.random.default_rng(0))
-    want = by_length(learned.model, group.X)
+    want = ask_by_length(learned.model, group.X)
     typical = rms(np.array([apart(model, group.X, want) for model in around]))
     return rms(group.off) / typical if typical > 0 else 0.0
 
@@ -120,7 +120,7 @@ def check_repeated(oracle: Oracle, groups: list[Answered]) -> Evidence | None:
     beyond = [i for i in np.argsort(level - off, kind="stable")[:REPEATED] if off[i] > level[i]]
     if not beyond:
         return None
-    again = by_length(oracle, [X[i] for i in beyond])
+    again = ask_by_length(oracle, [X[i] for i in beyond])
     each_off = level[beyond] / (1 - oracle.rtol)
     return Compared([X[i] for i in beyond], again, got[beyond], each_off * 2).evidence(ASKED_AGAIN)
 

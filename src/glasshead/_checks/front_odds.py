@@ -13,7 +13,7 @@ from .._errors import COPIED_KEY, Evidence
 from .._learned import LearnedFront, head_length, typical_score_error
 from .._models import FrontHead
 from .._oracles import Oracle
-from .answered import NEIGHBOUR_TIMES, by_length
+from .answered import NEIGHBOUR_TIMES, ask_by_length
 from .compared import Compared
 from .odds import read_thrice, relative_error, with_key_copies
 from .ordinary import gaussian_sequences
@@ -37,7 +37,7 @@ def check_odds_behind(oracle: Oracle, learned: LearnedFront, rng: np.random.Gene
     most = None
     if oracle.exact:
         asked = [with_key_copies(pair) for pair in chosen]
-        most = relative_error(oracle, read_thrice(oracle, asked), by_length(oracle, asked))
+        most = relative_error(oracle, read_thrice(oracle, asked), ask_by_length(oracle, asked))
     found = (check_pair(oracle, learned, pair, most) for pair in chosen)
     return next((evidence for evidence in found if evidence is not None), None)
 
@@ -56,12 +56,12 @@ def check_pair(oracle: Oracle, learned: LearnedFront, pair: np.ndarray, most: fl
     off = NEIGHBOUR_TIMES * typical_score_error(learned.model.seen(pair), learned.bound, learned.bound_key_bias)
 
     def says(share: float, X: np.ndarray) -> np.ndarray:
-        return by_length(with_score_off(learned.model, pair, share * off), [X])[0]
+        return ask_by_length(with_score_off(learned.model, pair, share * off), [X])[0]
 
     ends = [with_score_off(learned.model, pair, side * off) for side in (-1.0, 1.0)]
     if not all(model.can_shorten(X) for model in ends for X in (few, many)):
         return None
-    got = by_length(oracle, [few, many])
+    got = ask_by_length(oracle, [few, many])
     low, middle, high = (says(share, few) for share in (-1.0, 0.0, 1.0))
     way, bend = (high - low) / 2, (high + low) / 2 - middle
     slope = float(np.linalg.norm(way))

@@ -25,7 +25,7 @@ from .._learned import HeldOut, Learned
 from .._limits import PROVED
 from .._models import Block, FrontHead
 from .._oracles import Oracle
-from .answered import OF_RANGE, VOID, Answered, apart, by_length, read_groups, with_doubts
+from .answered import OF_RANGE, VOID, Answered, apart, ask_by_length, read_groups, with_doubts
 from .bounds import (
     check_law_of_odds,
     check_promise,
@@ -123,7 +123,7 @@ A_FEW = 2, 3, 5, 8  # the lengths of a first look
 def check_a_few(oracle: Oracle, learned: Learned, rng: np.random.Generator) -> bool:
     """Whether a few sequences of users' size are answered as predicted: a first look, for learners that can go on."""
     X = gaussian_sequences(oracle, A_FEW, np.ones(len(A_FEW)), rng)
-    got, want = by_length(oracle, X), by_length(learned.model, X)
+    got, want = ask_by_length(oracle, X), ask_by_length(learned.model, X)
     level = oracle.tolerance + (oracle.rtol + OF_RANGE) * np.abs(got).max()
     return bool(np.abs(got - want).max() <= level)
 
@@ -138,7 +138,7 @@ def check_longer(oracle: Oracle, model: Any, most: int, rng: np.random.Generator
     X = [x for x in gaussian_sequences(oracle, lengths, np.ones(LONGER_SEQUENCES), rng) if is_told(oracle, model, x)]
     if not X:
         raise NotConverged(f"what was found predicts no answer to more than {JUDGED_LENGTHS[-1]} tokens")
-    got, want = by_length(oracle, X), by_length(model, X)
+    got, want = ask_by_length(oracle, X), ask_by_length(model, X)
     return Compared(X, got, want, oracle.tolerance + OF_RANGE * float(np.ptp(got, axis=0).max()))
 
 

@@ -15,7 +15,7 @@ from .._errors import COPIED_KEY, EVERYWHERE, Evidence
 from .._learned import Learned
 from .._linalg import rms
 from .._oracles import Oracle
-from .answered import NEIGHBOUR_TIMES, NEIGHBOURS, VOID, apart, by_length
+from .answered import NEIGHBOUR_TIMES, NEIGHBOURS, VOID, apart, ask_by_length
 from .compared import Compared
 from .telling import ODDS_COPIES, answer_error, errors_of_odds, of_copies, sizes_of, steepness, telling_pairs
 
@@ -133,7 +133,7 @@ def read_odds(oracle: Oracle, learned: Learned, probes: int, rng: np.random.Gene
     """The answers to so many pairs, chosen to show a second head; 4 queries for each, or 6."""
     pairs = telling_pairs(oracle, learned, probes, rng)
     again = read_thrice(oracle, [*map(with_key_copies, pairs), *pairs]) if thrice else None
-    answers = by_length(oracle, asked_about(pairs)).reshape(4, probes, -1)
+    answers = ask_by_length(oracle, asked_about(pairs)).reshape(4, probes, -1)
     return Odds(pairs, *answers, size=sizes_of(learned.model, np.stack(pairs)), thrice=again)
 
 
@@ -144,7 +144,7 @@ def asked_about(pairs: list[np.ndarray]) -> list[np.ndarray]:
 def check_still(oracle: Oracle, learned: Learned, odds: Odds, rng: np.random.Generator) -> Evidence | None:
     """What shows that the box has become another one by now, which may be a head as well. It asks nothing."""
     X, answers = asked_about(odds.pairs), np.concatenate([odds.many, odds.one, odds.key, odds.last])
-    want = by_length(learned.model, X)
+    want = ask_by_length(learned.model, X)
     around = [apart(model, X, want) for model in learned.neighbours(VOID, NEIGHBOURS, rng)]
     level = oracle.tolerance + oracle.rtol * np.abs(answers).max(axis=1) + learned.most_alone(X)
     allowed = VOID * np.tile(odds.size, 4) + level + NEIGHBOUR_TIMES * np.max(around, axis=0)
@@ -152,7 +152,7 @@ def check_still(oracle: Oracle, learned: Learned, odds: Odds, rng: np.random.Gen
 
 
 def read_thrice(oracle: Oracle, X: list[np.ndarray]) -> np.ndarray:
-    return by_length(oracle, [np.repeat(x, THRICE, axis=0) for x in X])
+    return ask_by_length(oracle, [np.repeat(x, THRICE, axis=0) for x in X])
 
 
 def relative_error(oracle: Oracle, thrice: np.ndarray, answers: np.ndarray) -> float:

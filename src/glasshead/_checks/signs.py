@@ -16,7 +16,7 @@ from .._errors import EVERYWHERE, FRESH_HEAD, Evidence
 from .._learned import HeldOut, Learned, LearnedHead, head_length
 from .._models import Attention
 from .._oracles import Oracle, Voting
-from .answered import NEIGHBOUR_TIMES, NEIGHBOURS, OF_RANGE, by_length
+from .answered import NEIGHBOUR_TIMES, NEIGHBOURS, OF_RANGE, ask_by_length
 from .balance import check_balance
 from .compared import Compared
 from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, unit_scale, with_sequences
@@ -142,7 +142,7 @@ def check_changes(oracle: Oracle, learned: Any, near: list[np.ndarray], rng: np.
     if not X:
         return None
     sure = Voting(oracle) if oracle.flips > 0 else oracle
-    got, want = (by_length(function, X)[:, 0] > 0 for function in (sure, learned.model))
+    got, want = (ask_by_length(function, X)[:, 0] > 0 for function in (sure, learned.model))
     return Compared(X, got, want).evidence(EVERYWHERE)
 
 
@@ -154,12 +154,12 @@ def check_signs_everywhere(
     if not X:
         return held
     sure = Voting(oracle) if oracle.flips > 0 else oracle
-    got = by_length(sure, X)[:, 0].astype(bool)
-    want = by_length(learned.model, X)[:, 0]
+    got = ask_by_length(sure, X)[:, 0].astype(bool)
+    want = ask_by_length(learned.model, X)[:, 0]
     close = float(np.sum(learned.doubt(X, want[:, None].astype(float))))  # how many scores may be off by as much as one
     missed, allowed = got != (want > 0), SIDES_MISSED * (close > UNLIKELY_MISS)
     if want.dtype != bool:
-        around = np.array([by_length(model, X)[:, 0] for model in learned.neighbours(0.0, NEIGHBOURS, rng)])
+        around = np.array([ask_by_length(model, X)[:, 0] for model in learned.neighbours(0.0, NEIGHBOURS, rng)])
         decided = (np.abs(want) > OF_RANGE * np.ptp(want)) & ((around > 0) == (want > 0)).all(axis=0)
         missed, allowed = missed & decided, 0
     check = with_sequences(held, np.zeros(len(X)), 0.0)

@@ -42,11 +42,11 @@ def find_intervals(
     the last answers are all alike the end that stayed is asked about once more: one wrong answer has that effect. If it
     was wrong by more than its last digits, the box is refused with the `sequence` that asked about it.
     """
-    lo, hi, stayed = bisect(read_above, np.arange(len(reach)), reach, width)
+    lo, hi, stayed = find_by_bisection(read_above, np.arange(len(reach)), reach, width)
     which = np.flatnonzero(~np.isnan(stayed) & (reach >= FINE * width))
     if len(which) and len(wrong := which[read_above(which, stayed[which]) != (stayed[which] == lo[which])]):
         before = lo[wrong] + hi[wrong]
-        lo[wrong], hi[wrong], _ = bisect(read_above, wrong, reach[wrong], width[wrong])
+        lo[wrong], hi[wrong], _ = find_by_bisection(read_above, wrong, reach[wrong], width[wrong])
         far = wrong[np.abs(lo[wrong] + hi[wrong] - before) / 2 > FAR_APART * width[wrong]]
         if len(far):
             evidence = Evidence(ASKED_AGAIN, sequence(far[:1], stayed[far[:1]])[0], "expected one answer", "yes and no")
@@ -54,7 +54,7 @@ def find_intervals(
     return lo, hi
 
 
-def bisect(
+def find_by_bisection(
     read_above: Above, names: np.ndarray, reach: np.ndarray, width: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Intervals of the unknowns of these names, and the end of each that stayed where it was for `STAYED` answers."""

@@ -137,17 +137,17 @@ def read_mixed(
     domain, step, p = curvature.domain, curvature.steps.step, curvature.points
     (P, n, _), r, k = v.shape, q.shape[1], curvature.centre.shape[1]
 
-    def derivatives(directions: np.ndarray) -> list[np.ndarray]:
+    def read_both(directions: np.ndarray) -> list[np.ndarray]:
         many = directions.shape[1]
         repeated = (np.repeat(x, many, axis=0) for x in (p, curvature.centre))
         at, centre = repeated
         found = domain.read_derivatives(at, directions.reshape(P * many, -1), centre, step)
         return [x.reshape(P, many, k) for x in found]
 
-    slopes, alone = derivatives(q)
+    slopes, alone = read_both(q)
     inside = np.einsum("pni,pkij,pnj->pnk", v, curvature.H, v)
     both = ((v @ curvature.V)[:, :, None] + q[:, None]) / np.sqrt(2)
-    together = derivatives(both.reshape(P, n * r, -1))[1].reshape(P, n, r, k)
+    together = read_both(both.reshape(P, n * r, -1))[1].reshape(P, n, r, k)
     mixed = together - (inside[:, :, None] + alone[:, None]) / 2
     if turns is None:
         return mixed, np.zeros((P * n * k, 0))

@@ -147,7 +147,7 @@ class SphereDomain(Domain):
         return self.radius * unit(rng.standard_normal((n, self.dim)))
 
 
-def domain_of(oracle: Oracle, sphere: bool, radius: float, accepted: float, rng: np.random.Generator) -> Domain:
+def find_domain(oracle: Oracle, sphere: bool, radius: float, accepted: float, rng: np.random.Generator) -> Domain:
     """The domain with a random frame; on a sphere one input is asked, to see how many numbers an answer has."""
     frame = random_rotation(oracle.dim, rng)
     if not sphere:

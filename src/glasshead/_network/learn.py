@@ -25,7 +25,7 @@ from .._validate import positive, whole
 from .check import AGAIN, NOISES, NOISIEST, check_asked_again, check_network
 from .creases import learn_creased
 from .directions import Neurons, read_neurons
-from .domain import Domain, SphereDomain, as_single_tokens, domain_of
+from .domain import Domain, SphereDomain, as_single_tokens, find_domain
 from .piecewise import learn_piecewise
 from .rank_one import isolated, rank_ones
 from .rank_two import rank_twos
@@ -88,7 +88,7 @@ def recover_network(
     rng = np.random.default_rng(whole(seed, "seed", least=0))
     start = float(np.sqrt(oracle.dim)) if radius is None else positive(radius, "radius")
     with bar() if progress is True else nullcontext(progress or None) as report, guarded(oracle, budget, report) as box:
-        domain = domain_of(box, sphere, start, positive(rtol, "rtol"), rng)
+        domain = find_domain(box, sphere, start, positive(rtol, "rtol"), rng)
         try:
             found = learn_any(domain, activation, widest, rng)
         except (TargetMismatch, NotConverged) as error:

@@ -19,7 +19,7 @@ from .._linalg import LEAST_DIVISOR, random_rotation, unit
 from .._models import ACTIVATIONS, Activation, TwoLayer
 from .._types import Float
 from .directions import Neurons
-from .domain import Domain, SphereDomain, as_single_tokens, domain_of
+from .domain import Domain, SphereDomain, as_single_tokens, find_domain
 from .learn import SPAN_ATTEMPTS, WORST_FIT, find_neurons
 from .ray_creases import find_creased
 from .ridge import PLAIN, Ridges, descended, fitted, total
@@ -51,7 +51,7 @@ def find_bent(
     """The neurons of a box that answers with unit vectors, asked at inputs of this length; output weights in units of
     the mean length of what is normalised. `slack` is an error of answers, over their lengths, that differences do not
     show, since it varies as smoothly as they do."""
-    domain = replace(domain_of(as_single_tokens(f, dim), True, radius, ROUGH_ANSWERS, rng), rays=True)
+    domain = replace(find_domain(as_single_tokens(f, dim), True, radius, ROUGH_ANSWERS, rng), rays=True)
     steps = find_steps(domain, rng)
     steps = replace(steps, error=max(steps.error, slack * steps.typical))
     if not steps.smooth:

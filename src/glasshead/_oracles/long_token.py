@@ -29,7 +29,7 @@ FARTHER = 16.0, 256.0  # times the lengths, where that is so
 
 @dataclass
 class LongToken:
-    """`moved(keys, q)`, in coordinates of the residual connection; `unseen(q)` are the directions of it that are lost.
+    """What keys move answers by, in coordinates of the residual connection; `unseen(q)` is its direction that is lost.
 
     `unembedding (d, k)` is what answers show of the residual connection, with `normed` behind a last norm.
     """
@@ -51,17 +51,17 @@ class LongToken:
         """So many errors of an answer, as a share: what is not larger is none."""
         return min(times * self.error, most)
 
-    def answers(self, X: np.ndarray) -> np.ndarray:
+    def ask(self, X: np.ndarray) -> np.ndarray:
         """`X (b, n, d)`, in whatever way the box answers."""
         answers = np.asarray(self.oracle(X))
         return answers - answers.mean(axis=1, keepdims=True) if self.centred else answers
 
-    def alone(self, q: Float[np.ndarray, "b p"], farther: float = 1.0) -> Float[np.ndarray, "b l k"]:
+    def read_alone(self, q: Float[np.ndarray, "b p"], farther: float = 1.0) -> Float[np.ndarray, "b l k"]:
         """Answers to each last token alone, at all lengths; the same one is asked once."""
         new = {(row.tobytes(), farther): row for row in q if (row.tobytes(), farther) not in self._alone}
         if new:
             tokens, lengths = np.stack(list(new.values())) @ self.sphere.basis, farther * self.lengths
-            asked = self.answers((lengths[:, None] * tokens[:, None]).reshape(-1, 1, tokens.shape[1]))
+            asked = self.ask((lengths[:, None] * tokens[:, None]).reshape(-1, 1, tokens.shape[1]))
             self._alone |= zip(new, asked.reshape(len(new), len(lengths), -1), strict=True)
         return np.stack([self._alone[row.tobytes(), farther] for row in q])
 
@@ -71,12 +71,12 @@ class LongToken:
         A neuron of a ReLU network that turns on between two lengths spoils an answer: it is asked again farther out.
         """
         last = np.broadcast_to(q, (len(keys), self.sphere.size))
-        moved, bent = self.moved(keys, last)
+        moved, bent = self.read_moved(keys, last)
         for farther in FARTHER:
             again = np.flatnonzero(bent > KINKED * self.usual)
             if len(again) == 0 or farther * self.lengths[-1] * self.sphere.radius > self.oracle.reach:
                 break
-            moved[again], bent[again] = self.moved(keys[again], last[again], farther)
+            moved[again], bent[again] = self.read_moved(keys[again], last[again], farther)
         return self.seen(moved, last)
 
     def seen(self, moved: Float[np.ndarray, "b s"], last: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
@@ -86,14 +86,14 @@ class LongToken:
 
     def read_short(self, keys: Float[np.ndarray, "b n p"], q: Float[np.ndarray, "b p"], length: float) -> np.ndarray:
         """Reads what `__call__` does, with keys as short as that, over ordinary ones."""
-        return self.seen(self.moved(keys, q, length_of_keys=length)[0], q)
+        return self.seen(self.read_moved(keys, q, length_of_keys=length)[0], q)
 
     def read_kink(self, q: Float[np.ndarray, " p"], rng: np.random.Generator) -> bool:
         """Whether q is a bad last token, at which neurons turn on as keys come and go."""
         keys = self.sphere.random((TRIED_PAIRS, 1), rng)
-        return bool(np.any(self.moved(keys, np.broadcast_to(q, keys[:, 0].shape))[1] > KINKED * self.usual))
+        return bool(np.any(self.read_moved(keys, np.broadcast_to(q, keys[:, 0].shape))[1] > KINKED * self.usual))
 
-    def moved(
+    def read_moved(
         self, keys: np.ndarray, last: np.ndarray, farther: float = 1.0, length_of_keys: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The limit of answers at lengths so many times longer, and how far off it is without the shortest one."""
@@ -101,11 +101,11 @@ class LongToken:
         front = (length_of_keys or key_length(self.oracle)) * keys @ self.sphere.basis
         tokens = last @ self.sphere.basis
         same = bool(np.all(last == last[:1]))
-        base = self.alone(last[:1] if same else last, farther)
+        base = self.read_alone(last[:1] if same else last, farther)
         whole, part = scale * extrapolation(lengths), scale * np.append(0.0, extrapolation(lengths[1:]))
         limit = rest = np.zeros(())
         for j, length in enumerate(lengths):
-            there = self.answers(np.concatenate([front, (length * tokens)[:, None]], axis=1)) - base[:, j]
+            there = self.ask(np.concatenate([front, (length * tokens)[:, None]], axis=1)) - base[:, j]
             if self.matched:
                 there = self.read_alike(there, length * tokens, base[:, j])
             limit, rest = limit + whole[j] * there, rest + (whole[j] - part[j]) * there
@@ -116,12 +116,12 @@ class LongToken:
         """How far from each last token the single token is that is answered as one that `moved` so far: a long token
         is answered nearly by itself, so that a few steps find it."""
 
-        def step(far: np.ndarray, which: np.ndarray) -> np.ndarray:
+        def read_step(far: np.ndarray, which: np.ndarray) -> np.ndarray:
             tokens, base = (np.broadcast_to(x, moved.shape)[which] for x in (last, alone))
-            return moved[which] + base - self.answers((tokens + far)[:, None])
+            return moved[which] + base - self.ask((tokens + far)[:, None])
 
         size = self.oracle.roundoff * float(norms(alone).max())
-        return find_alike(step, moved, ALIKE_WANTED * size, ALIKE_FLOOR * size)[0]
+        return find_alike(read_step, moved, ALIKE_WANTED * size, ALIKE_FLOOR * size)[0]
 
     def unseen(self, q: Float[np.ndarray, "b p"]) -> Float[np.ndarray, "b s"]:
         """The direction of the residual connection that the last norm forgets at each q; zero if there is none."""
@@ -172,10 +172,10 @@ def find_long_token(oracle: Oracle, sphere: Sphere, rng: np.random.Generator) ->
     first = np.asarray(oracle((sphere.random((1,), rng) @ sphere.basis)[:, None]))
     centred = are_log_probabilities(first)
     view = LongToken(oracle, sphere, lengths, centred=centred)
-    alone = view.alone(q)
+    alone = view.read_alone(q)
     view.normed = bool(np.linalg.norm(alone[:, -1]) < GROWN * np.linalg.norm(alone[:, -2]))
     front, last = key_length(oracle) * keys @ sphere.basis, (q @ sphere.basis)[:, None]
-    pairs = [view.answers(np.concatenate([front, length * last], axis=1)) for length in lengths]
+    pairs = [view.ask(np.concatenate([front, length * last], axis=1)) for length in lengths]
     moved = np.stack(pairs, axis=1) - alone
     best = suited_lengths(lengths, moved * (lengths[:, None] if view.normed else 1.0))
     if oracle.roundoff > DOUBLE and not view.normed and moved.shape[2] == oracle.dim:
@@ -219,11 +219,11 @@ IDENTITY, SHOWN = 1e-5, 1e-4  # of a token that is answered by itself, and of th
 ALONE_LENGTHS = 2.0 ** np.arange(9, 13)  # lengths of tokens alone: no difference is taken, so that they may be long
 
 
-def limits_alone(view: LongToken, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b k"]:
+def read_limits_alone(view: LongToken, tokens: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b k"]:
     """What the answer to a long token tends to, over its length where there is no last norm."""
     lengths = ALONE_LENGTHS[ALONE_LENGTHS * view.sphere.radius <= view.oracle.reach]
     lengths = lengths if len(lengths) >= min(NODES) else view.lengths  # where tokens may not be that long
-    asked = view.answers((lengths[:, None] * tokens[:, None]).reshape(-1, 1, tokens.shape[1]))
+    asked = view.ask((lengths[:, None] * tokens[:, None]).reshape(-1, 1, tokens.shape[1]))
     weights = extrapolation(lengths) / (1.0 if view.normed else lengths)
     return np.einsum("l,blk->bk", weights, asked.reshape(len(tokens), len(lengths), -1))
 
@@ -233,7 +233,7 @@ def read_unembedding(view: LongToken, q: np.ndarray, rng: np.random.Generator) -
     tokens as it has dimensions."""
     d, token = view.sphere.basis.shape[1], q @ view.sphere.basis
     if not view.normed:
-        limit = limits_alone(view, token[None])[0]
+        limit = read_limits_alone(view, token[None])[0]
         off = np.linalg.norm(limit - token) if limit.shape == token.shape else np.inf
         if off <= IDENTITY * np.linalg.norm(token):
             return
@@ -241,7 +241,7 @@ def read_unembedding(view: LongToken, q: np.ndarray, rng: np.random.Generator) -
     axes = view.sphere.basis if view.normed else np.eye(d)
     frame = view.sphere.radius * random_rotation(len(axes), rng) @ axes
     tokens = np.concatenate([frame, -frame[:1]])
-    limits = limits_alone(view, tokens)
+    limits = read_limits_alone(view, tokens)
     if view.normed:
         limits = limits - (limits[0] + limits[-1]) / 2  # the shift of the last norm
     E = np.linalg.lstsq(tokens, limits, rcond=None)[0]

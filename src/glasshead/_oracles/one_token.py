@@ -79,18 +79,18 @@ STALLED_ROUNDINGS = 1e4
 
 
 def find_alike(
-    step: Callable[[np.ndarray, np.ndarray], np.ndarray], start: np.ndarray, wanted: float, floor: float
+    read_step: Callable[[np.ndarray, np.ndarray], np.ndarray], start: np.ndarray, wanted: float, floor: float
 ) -> tuple[Float[np.ndarray, "b p"], Float[np.ndarray, " b"]]:
-    """Coefficients `(b, p)` at which `step(coefficients, which)` vanishes, and how large it still is there.
+    """Coefficients `(b, p)` at which `read_step(coefficients, which)` vanishes, and how large it still is there.
 
-    `step` asks the box and says how far to go for the sequences `which`, one row for each. A sequence is done when its
-    step is below `wanted`, or below `floor` and no longer shrinks; it is lost when it shrinks no more at all.
+    `read_step` asks the box and says how far to go for the sequences `which`, one row for each. A sequence is done when
+    its step is below `wanted`, or below `floor` and no longer shrinks; it is lost when it shrinks no more at all.
     """
     b, best, found = len(start), np.full(len(start), np.inf), start.copy()
     at, idle, active = start.copy(), np.zeros(b, int), np.arange(b)
     past_at, past_step = np.zeros((0, *start.shape)), np.zeros((0, *start.shape))
     for _ in range(ALIKE_ROUNDS):
-        steps = step(at[active], active)
+        steps = read_step(at[active], active)
         size = norms(steps)
         size = np.where(np.isfinite(size), size, np.inf)
         idle[active] = np.where(size < best[active] / 2, 0, idle[active] + 1)

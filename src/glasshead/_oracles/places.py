@@ -115,7 +115,7 @@ def read_differences(view: LongToken, places: int, rng: np.random.Generator) -> 
     table, stream = np.zeros((places, d)), np.eye(d) if view.stream is None else view.stream
     q = view.sphere.random((1 + view.normed,), rng)
     z = length * q @ view.sphere.basis
-    alone, lost = view.answers(z[:, None]), view.unseen(q)
+    alone, lost = view.ask(z[:, None]), view.unseen(q)
     shown = np.eye(stream.shape[1]) - lost.T @ lost / len(q)
     if np.linalg.matrix_rank(shown) < len(shown):
         raise NotConverged("a last norm hides all that answers show of them")
@@ -125,7 +125,7 @@ def read_differences(view: LongToken, places: int, rng: np.random.Generator) -> 
         if float(norms(z).max() + norms(table).max()) > view.oracle.reach:
             raise NotConverged(f"tokens up to {view.oracle.reach:.3g} are too short for them beside long ones")
         for n in range(2, places + 1):
-            moved = (view.answers(z[:, None] - table[:n]) - alone) * (length if view.normed else 1.0)
+            moved = (view.ask(z[:, None] - table[:n]) - alone) * (length if view.normed else 1.0)
             moved = view.seen(moved if view.back is None else moved @ view.back, q)
             change = stream @ np.linalg.solve(shown, moved.mean(axis=0))
             table[n - 1] += change

@@ -86,15 +86,15 @@ class OneHead:
         """The key x, moved along `silent` to where its weight is between 0 and 1."""
         along = self.silent / norm(self.silent)
 
-        def high(far: float) -> bool | None:
+        def read_high(far: float) -> bool | None:
             weight = float(self.read_weights((x + far * along)[None], fill, y[None], value[None])[0])
             return None if EVEN < weight < 1 - EVEN else weight > 0.5
 
-        here, low, other = high(0.0), 0.0, 0.0
+        here, low, other = read_high(0.0), 0.0, 0.0
         if here is None:
             return x
         for far in (side * 2.0**k for k in range(-3, MOST_DOUBLED) for side in (1, -1)):
-            there = high(far)
+            there = read_high(far)
             if there is None:
                 return x + far * along
             if there != here:
@@ -102,7 +102,7 @@ class OneHead:
                 break
         for _ in range(HALVED):
             middle = (low + other) / 2
-            there = high(middle)
+            there = read_high(middle)
             if there is None:
                 return x + middle * along
             low, other = (middle, other) if there == here else (low, middle)

@@ -45,7 +45,7 @@ from .arguments import (
 )
 from .one_family import Outcome, recover_as
 from .refusal import add_notes, within_plan
-from .surroundings import check_with_places, find_unplaced, recover_inside, without_places
+from .surroundings import check_with_places, find_unplaced, recover_inside, recover_without_places
 
 
 @no_type_check
@@ -114,30 +114,30 @@ def recover_or_say(box: Oracle, wanted: Wanted) -> tuple[Recovery, str, Oracle]:
     """What was found, what to warn of, and the box it was found of: tried once more where it turns out that the box
     rounds its tokens, and without position vectors where these are what makes the order matter. A refusal says why, if
     that can be found out."""
-    tried = Tried.of(attempt, box, wanted)
+    tried = Tried.of(recover_once, box, wanted)
     refusal = tried.refusal
     if isinstance(refusal, NotIdentifiable):
         find_unsteady(refusal, box, wanted.seed)
     elif isinstance(refusal, TargetMismatch | NotConverged):
         if find_rounded_tokens(box):
-            return *attempt_again(box, wanted, refusal), box
+            return *recover_again(box, wanted, refusal), box
         if find_cause_of(refusal, box, wanted.seed):
             unplaced = find_unplaced(box, wanted, refusal)
-            return *without_places(attempt, unplaced, wanted, refusal), unplaced
+            return *recover_without_places(recover_once, unplaced, wanted, refusal), unplaced
     return *tried.result(), box
 
 
-def attempt_again(box: Oracle, wanted: Wanted, first: TargetMismatch | NotConverged) -> Outcome:
+def recover_again(box: Oracle, wanted: Wanted, first: TargetMismatch | NotConverged) -> Outcome:
     """What is found once it is known that tokens are rounded. The box may round its answers instead: then what was seen
     `first` counts."""
-    tried = Tried.of(attempt, box, wanted)
+    tried = Tried.of(recover_once, box, wanted)
     if isinstance(tried.refusal, TargetMismatch | NotConverged):
         find_cause_of(first, box, wanted.seed)
         raise first from tried.refusal
     return tried.result()
 
 
-def attempt(box: Oracle, wanted: Wanted) -> Outcome:
+def recover_once(box: Oracle, wanted: Wanted) -> Outcome:
     family = family_without_look(wanted)
     return recover_recognised(box, wanted) if family is None else recover_as(box, wanted, family)
 

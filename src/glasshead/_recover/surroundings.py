@@ -48,14 +48,17 @@ def find_unplaced(box: Oracle, wanted: Wanted, refusal: GlassheadError) -> Unpla
         raise refusal from error
 
 
-def without_places(
-    attempt: Callable[[Oracle, Wanted], tuple[Recovery, str]], box: Unplaced, wanted: Wanted, refusal: GlassheadError
+def recover_without_places(
+    recover_once: Callable[[Oracle, Wanted], tuple[Recovery, str]],
+    box: Unplaced,
+    wanted: Wanted,
+    refusal: GlassheadError,
 ) -> tuple[Recovery, str]:
     """What is found behind them; where nothing is, the first refusal says that, too."""
     try:
         family = SINGLE_HEAD.name if box.one_head else wanted.family
         asked = Unplaced(wanted.box, box.positions, box.outputs, box.one_head)
-        found, warning = attempt(box, wanted._replace(box=asked, family=family))
+        found, warning = recover_once(box, wanted._replace(box=asked, family=family))
         # What is allowed beside vectors hides a softly capped head.
         if box.one_head and not half_the_digits(box, found):
             raise NotConverged(f"one head predicts answers to {found.residual or 0.0:.1g} of the largest only")

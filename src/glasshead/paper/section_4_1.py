@@ -34,10 +34,10 @@ def section_4_1(oracle: Oracle | Answering, learn_ffn: Callable[..., Any] = reco
     """
     counted = Counted(as_oracle(oracle))
 
-    def one_row(x: ArrayLike) -> np.ndarray:
+    def ask_one_row(x: ArrayLike) -> np.ndarray:
         return counted(np.asarray(x)[:, None])
 
-    network = learn_ffn(one_row, counted.dim)
+    network = learn_ffn(ask_one_row, counted.dim)
     spent = counted.queries
     try:
         head: Any = theorem_4_1(Antisymmetric(counted)).model

@@ -61,11 +61,11 @@ def find_along(
     start = np.concatenate([e / (copies + e), np.zeros((len(z), len(blind)))], axis=1)
     left = np.full(len(z), np.inf)
 
-    def step(found: np.ndarray, which: np.ndarray) -> np.ndarray:
+    def read_step(found: np.ndarray, which: np.ndarray) -> np.ndarray:
         moved = np.einsum("bh,bhe->be", found, moves[which], optimize=True)
         off = answers[which] - read_single(oracle, other.token + moved)
         left[which] = norms(off)
         return np.einsum("bk,bkh->bh", off, inverse[which], optimize=True)
 
-    found, _ = find_alike(step, start, WEIGHT_ACCURACY, STALLED_ROUNDINGS * oracle.roundoff)
+    found, _ = find_alike(read_step, start, WEIGHT_ACCURACY, STALLED_ROUNDINGS * oracle.roundoff)
     return found[:, :H], found[:, H:], left

@@ -51,13 +51,13 @@ def read_scores(
     start = (e / (copies + e.sum(axis=2, keepdims=True))).reshape(j, -1)
     left = np.empty(j)
 
-    def step(weights: np.ndarray, which: np.ndarray) -> np.ndarray:
+    def read_step(weights: np.ndarray, which: np.ndarray) -> np.ndarray:
         off = answers[which] - read_single(oracle, last[which] + weights @ moves)
         left[which] = norms(off)
         return off @ inverse
 
     weights, _ = find_alike(
-        step, start, min(WEIGHT_ROUNDINGS * oracle.roundoff, MOST_FOUND), STALLED_ROUNDINGS * oracle.roundoff
+        read_step, start, min(WEIGHT_ROUNDINGS * oracle.roundoff, MOST_FOUND), STALLED_ROUNDINGS * oracle.roundoff
     )
     weights = weights.reshape(j, H, t)
     rest = (1 - weights.sum(axis=2, keepdims=True)) / copies

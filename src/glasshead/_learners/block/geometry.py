@@ -183,11 +183,11 @@ def find_moves(oracle: Oracle, at: Reference, view: View, rows: Rows, wanted: fl
     blind = rows.moves - view.moves(start)
     scale = float(np.linalg.norm(at.answer))
 
-    def step(seen: np.ndarray, which: np.ndarray) -> np.ndarray:
+    def read_step(seen: np.ndarray, which: np.ndarray) -> np.ndarray:
         tokens = at.token + blind[which] + view.moves(seen)
         return (rows.answers[which] - read_single(oracle, tokens)) @ view.looks
 
-    seen, left = find_alike(step, start, wanted * scale, STALLED_ROUNDINGS * oracle.roundoff * scale)
+    seen, left = find_alike(read_step, start, wanted * scale, STALLED_ROUNDINGS * oracle.roundoff * scale)
     if not np.isfinite(left).all():
         raise NotConverged("some sequences are answered like no single token near their last one")
     return replace(rows, moves=blind + view.moves(seen))

@@ -44,7 +44,7 @@ class Logits(Stream):
     last: Unembedding
     back: Float[np.ndarray, "k d"]
 
-    def rays(self, x: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
+    def read_rays(self, x: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B d"]:
         """What is in front of the unembedding, up to its length if a norm stands there."""
         answers = np.asarray(read_single(self.oracle, x))
         if self.last.probabilities:
@@ -55,7 +55,7 @@ class Logits(Stream):
         """What the network adds along the ray of a, as far as a norm shows it."""
         if self.last.norm is None:
             x = self.found_tokens(a, offset)
-            return self.rays(x) - x - self.front(x) @ self.total - offset
+            return self.read_rays(x) - x - self.front(x) @ self.total - offset
         return self.read_along(a, offset, LOGIT_LENGTHS)
 
     def found_tokens(self, a: np.ndarray, offset: np.ndarray) -> Float[np.ndarray, "B d"]:
@@ -67,7 +67,7 @@ class Logits(Stream):
     def read_along(self, a: np.ndarray, offset: np.ndarray, lengths: np.ndarray) -> Float[np.ndarray, "B d"]:
         along, size = unit(a), float(np.sqrt(self.oracle.dim))
         there = (size * lengths[:, None, None] * along).reshape(-1, a.shape[1])
-        rays = self.rays(self.found_tokens(there, offset)).reshape(len(lengths), *a.shape)
+        rays = self.read_rays(self.found_tokens(there, offset)).reshape(len(lengths), *a.shape)
         across = rays / np.einsum("tbd,bd->tb", rays, along)[:, :, None] - along
         r = np.einsum("tbd,bd->bt", across, unit(across[0]))
         t, s = size * lengths, np.broadcast_to(1 / lengths**2, r.shape)
@@ -96,12 +96,12 @@ class Logits(Stream):
     def read_change(self, n: np.ndarray, offset: np.ndarray, reweighted: int = 0) -> Float[np.ndarray, " d"]:
         """By how much an offset is wrong, to first order: least squares, or nearly a sum of lengths if `reweighted`."""
 
-        def apart(offset: np.ndarray) -> np.ndarray:
+        def read_apart(offset: np.ndarray) -> np.ndarray:
             near, far = (self.read_along(n, offset, lengths) for lengths in (NEARER, LOGIT_LENGTHS))
             return near - far
 
-        left, basis, weights = apart(offset), self.basis, np.ones(len(n))
-        J = np.stack([(apart(offset + OFFSET_STEP * e) - left) / OFFSET_STEP for e in basis], axis=2)
+        left, basis, weights = read_apart(offset), self.basis, np.ones(len(n))
+        J = np.stack([(read_apart(offset + OFFSET_STEP * e) - left) / OFFSET_STEP for e in basis], axis=2)
         found = np.zeros(len(basis))
         for _ in range(1 + reweighted):
             rows, wanted = weights[:, None, None] * J, weights[:, None] * left

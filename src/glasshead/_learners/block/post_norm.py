@@ -111,17 +111,17 @@ def read_neurons_twice(box: NormedBox, n: np.ndarray, Y: np.ndarray, seed: int) 
     d, last = n.shape[1], last_norm(Y)
     basis, asked = mean_zero(d).T, Remembered(box)
 
-    def bends(last: LastNorm, ask: Callable[[np.ndarray], np.ndarray]) -> Bent:
+    def find_bends(last: LastNorm, ask: Callable[[np.ndarray], np.ndarray]) -> Bent:
         rng = np.random.default_rng(seed)
         return find_bent(lambda z: last.rays(ask(z @ basis)), d - 1, float(np.sqrt(d)), last.spread, rng)
 
     if last.spread <= NO_EPS:
-        return last, bends(last, box.read)
-    bent = bends(last, asked)
+        return last, find_bends(last, box.read)
+    bent = find_bends(last, asked)
     if bent.networks[0].activation == "relu":  # kinks are where they are
         return last, bent
     last = last_norm(Y, solve_sides(bent.networks[0], last, n, Y).lengths)
-    return last, bends(last, asked)
+    return last, find_bends(last, asked)
 
 
 def reads_behind(block: Block) -> bool:

@@ -121,7 +121,7 @@ def read_pencil(
     length = min(length, (oracle.reach - float(np.linalg.norm(q))) / farthest)  # or tokens may not be sent
     frame, z = length * np.sqrt(d) * rotation, length * z
 
-    def form(Z: np.ndarray) -> np.ndarray:
+    def read_form(Z: np.ndarray) -> np.ndarray:
         both = np.concatenate([Z, -Z])
         answers, first = np.asarray(oracle(with_copies(q, both[:, None], 1))), both @ B / 2
         if matched:
@@ -130,7 +130,7 @@ def read_pencil(
             left = answers - read_single(oracle, q + first)
         return left[: len(Z)] + left[len(Z) :]
 
-    even = sum(weight / k**2 * (form(k * (z + frame)) - form(k * (z - frame))) for k, weight in powers)
+    even = sum(weight / k**2 * (read_form(k * (z + frame)) - read_form(k * (z - frame))) for k, weight in powers)
     bilinear = np.linalg.solve(frame, even) / length
     left, s, right = svd(view.seen(B))
     rank = int(np.sum(s > s[0] * max(d, len(s)) * oracle.roundoff))

@@ -142,13 +142,13 @@ def find_weights(
     inverse = np.linalg.pinv(moves @ at.jacobian)
     left = np.empty(len(rows.z))
 
-    def step(weights: np.ndarray, which: np.ndarray) -> np.ndarray:
+    def read_step(weights: np.ndarray, which: np.ndarray) -> np.ndarray:
         moved = np.einsum("bh,bhe->be", weights, moves[which], optimize=True)
         off = rows.answers[which] - read_single(oracle, at.token + moved)
         left[which] = norms(off)
         return np.einsum("bk,bkh->bh", off, inverse[which], optimize=True)
 
-    weights, _ = find_alike(step, guess, wanted, STALLED_ROUNDINGS * oracle.roundoff)
+    weights, _ = find_alike(read_step, guess, wanted, STALLED_ROUNDINGS * oracle.roundoff)
     return weights, left
 
 

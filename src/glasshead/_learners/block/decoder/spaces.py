@@ -80,10 +80,10 @@ def read_looks(
     by = differences_of(view, fine)
     tangents, t = view.sphere.tangents(q), view.sphere.random((), rng)
 
-    def between(other: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def ask_between(other: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         return lambda x: view(np.stack([np.broadcast_to(other, x.shape), x], axis=1), q) @ outputs
 
-    even = read_arc_slope(by, between(q), q, tangents)
+    even = read_arc_slope(by, ask_between(q), q, tangents)
     left, s, _ = svd(even, full=True)
     rank = int(np.sum(s > min(SAME_RANK * view.error / by.arc, LARGEST_MISS) * s[0]))
     lost = int(np.any(view.unseen(q[None])))
@@ -95,7 +95,7 @@ def read_looks(
         matrices = well_turned(*read_mute_pencil(view, by, outputs, q, mute, rng))
         ways = bunches(pencil_values(*matrices, rng), lost, lost, stray=0)
     else:
-        matrices = read_arc_slope(by, between(t), q, tangents), even
+        matrices = read_arc_slope(by, ask_between(t), q, tangents), even
         lost += max(0, even.shape[1] - len(tangents))
         ways = bunches(pencil_values(*matrices, rng), lost, lost + MOST_HIDDEN)
     if not ways:
@@ -110,13 +110,13 @@ def read_mute_pencil(
     z = view.sphere.random((int(MUTE_KEYS * outputs.shape[1]),), rng)
     two = np.linalg.qr(rng.standard_normal((len(mute), 2)))[0].T @ mute
 
-    def along(x: np.ndarray) -> np.ndarray:
+    def read_along(x: np.ndarray) -> np.ndarray:
         def ask(token: np.ndarray) -> np.ndarray:
             return view(np.stack([z, np.broadcast_to(token, z.shape)], axis=1), q) @ outputs
 
         return read_arc_slope(by, ask, q, x)
 
-    return along(two[0]), along(two[1])
+    return read_along(two[0]), read_along(two[1])
 
 
 def well_turned(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -83,7 +83,7 @@ def read_slopes_at_places(view: LongToken, q: np.ndarray, directions: np.ndarray
     """`(t, directions, s)`: along the token t + 1 places before the last, in a sequence of copies of q."""
     by = differences_of(view, fine=True)
 
-    def at(place: int) -> np.ndarray:
+    def read_at(place: int) -> np.ndarray:
         def ask(x: np.ndarray) -> np.ndarray:
             keys = np.tile(q, (len(x), places, 1))
             keys[:, -place] = x
@@ -91,7 +91,7 @@ def read_slopes_at_places(view: LongToken, q: np.ndarray, directions: np.ndarray
 
         return read_arc_slope(by, ask, q, directions)
 
-    return np.stack([at(place) for place in range(1, places + 1)])
+    return np.stack([read_at(place) for place in range(1, places + 1)])
 
 
 def low_rank_members(S: np.ndarray, rng: np.random.Generator) -> tuple[int, list[np.ndarray]]:

@@ -47,22 +47,22 @@ def find_token_lengths(oracle: Oracle, readout: Readout, rng: np.random.Generato
     def directions(count: int) -> np.ndarray:
         return unit(rng.standard_normal((count, oracle.dim)))
 
-    def of_key_bias(lengths: np.ndarray) -> np.ndarray:
+    def read_activity_of_key_bias(lengths: np.ndarray) -> np.ndarray:
         keys = lengths[:, None] * directions(len(lengths))
         moved = read_moved(oracle, readout, np.zeros(oracle.dim), keys)
         return activity(oracle, readout, keys, moved, keys @ readout.map / 2)
 
-    limit = find_active_length(of_key_bias, reach)
+    limit = find_active_length(read_activity_of_key_bias, reach)
     key = min(length_above_bias(readout) if limit is None else KEY_BIAS_SHARE * limit, reach)
     few = key * directions(SCALE_DIRECTIONS)
     resting = read_moved(oracle, readout, np.zeros(oracle.dim), few)
 
-    def of_W(lengths: np.ndarray) -> np.ndarray:
+    def read_activity_of_W(lengths: np.ndarray) -> np.ndarray:
         turn = np.arange(len(lengths)) % SCALE_DIRECTIONS
         last = lengths[:, None] * directions(len(lengths))
         return activity(oracle, readout, few[turn], read_moved(oracle, readout, last, few[turn]), resting[turn])
 
-    last = find_active_length(of_W, reach) or reach
+    last = find_active_length(read_activity_of_W, reach) or reach
     return (
         Scale(key, min(last, most_clutter(oracle) * key))
         if limit is not None
