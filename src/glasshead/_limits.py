@@ -92,7 +92,7 @@ def would_pass(confidence: float) -> str:
     return f"a model that is wrong on one query in four would pass in {1 - confidence:.1%} of cases"
 
 
-def check_budget(budget: int, dim: int, accuracy: float | None, answers: str, checks: int) -> None:
+def require_budget(budget: int, dim: int, accuracy: float | None, answers: str, checks: int) -> None:
     """Refuse at once what cannot suffice, with so many queries for checks. How many numbers an answer holds shows in
     the first one, and W may be 0: only v takes a query for each dimension, whatever the box."""
     least = fewest(answers, dim, accuracy) + checks

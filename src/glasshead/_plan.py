@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ._families import ANSWERS, FAMILIES, SINGLE_HEAD, Family, named, resolve
 from ._limits import BITS, OVERHEAD, bits_for, information_limit
-from ._validate import check_rank, positive, whole
+from ._validate import positive, require_rank, whole
 
 DISCOVERY = 32  # the last test for a new column and the looks outside the span, where W is of low rank
 TELLING = 96  # for each head, beside 2.5 for each dimension: finding and isolating it
@@ -95,7 +95,7 @@ def planned(box: Sizes, family: str) -> Planned:
         raise ValueError(f"expected answers to be one of {ANSWERS}, got {box.answers!r}")
     if box.accuracy is not None:
         positive(box.accuracy, "accuracy")
-    check_rank(box.rank, dim)
+    require_rank(box.rank, dim)
     whole(box.outputs, "outputs", least=1)
     if box.dtype not in PLANNED_DTYPES:
         got = f"got {box.dtype!r}; plans of 16 bits are not known"

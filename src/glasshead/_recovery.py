@@ -174,7 +174,7 @@ def load_recovery(folder: str | os.PathLike[str]) -> Recovery:
         raise FileNotFoundError(
             f"no recovery in {folder}: expected a file {RESULT_FILE}, written by found.save(folder)"
         )
-    fields = read_fields(path)
+    fields = load_fields(path)
     model = path.parent / fields["model"]
     if model.resolve().parent != path.parent.resolve():
         raise ValueError(f"expected the model in the folder of {path}, got {fields['model']!r}, which lies outside")
@@ -189,7 +189,7 @@ def load_recovery(folder: str | os.PathLike[str]) -> Recovery:
     return found
 
 
-def read_fields(path: Path) -> dict[str, Any]:
+def load_fields(path: Path) -> dict[str, Any]:
     """The fields of a recovery, each of its kind."""
 
     def refused(why: object) -> ValueError:

@@ -29,7 +29,7 @@ def as_real(value: Any, name: str) -> np.ndarray:
     return array
 
 
-def check_shape(fits: bool, expected: str, got: tuple[int, ...]) -> None:
+def require_shape(fits: bool, expected: str, got: tuple[int, ...]) -> None:
     if not fits:
         raise ValueError(f"expected {expected}, got shape {tuple(got)}")
 
@@ -54,13 +54,13 @@ def whole(value: Any, name: str, least: int | None = None) -> int:
     return int(value)
 
 
-def check_rank(rank: Any, dim: int) -> None:
+def require_rank(rank: Any, dim: int) -> None:
     """Refuses what is no rank of a matrix; None, where none is named, is fine."""
     if rank is not None and whole(rank, "rank", least=1) > dim:
         raise ValueError(f"expected a rank from 1 to dim = {dim}, got {rank!r}")
 
 
-def check_callable(f: Any, argument: str = "X") -> None:
+def require_callable(f: Any, argument: str = "X") -> None:
     if not callable(f):
         raise TypeError(f"expected a callable box, got {type(f).__name__}; wrap it as lambda {argument}: ...")
 
@@ -101,7 +101,7 @@ def memory() -> float:
     return min(most)
 
 
-def check_memory(dim: int) -> None:
+def require_memory(dim: int) -> None:
     """Refuse at once what cannot be held: an allocation that fails late, or never, would take the machine down."""
     if (needed := memory_needed(dim)) > (there := memory()):
         raise NotConverged(

@@ -22,7 +22,7 @@ def test_every_sequence_is_answered_once_and_in_order(batches, most):
             return part[:, 0, 0] if len(part) <= limit else None
 
         X = np.arange(count, dtype=float).reshape(-1, 1, 1)
-        np.testing.assert_array_equal(parts.answers(X, ask), np.arange(count))
+        np.testing.assert_array_equal(parts.ask(X, ask), np.arange(count))
     assert max(sizes) <= most
     assert parts.refused == refused
 
@@ -34,7 +34,7 @@ def test_a_limit_that_stays_is_tried_less_and_less_often():
         tries.append(len(part) > 16)
         return None if tries[-1] else part[:, 0, 0]
 
-    parts.answers(np.zeros((16 * 15 * GROW_AFTER, 1, 1)), ask)
+    parts.ask(np.zeros((16 * 15 * GROW_AFTER, 1, 1)), ask)
     assert np.flatnonzero(tries).tolist() == [0, 1, 34, 99, 228]  # 64, 32; then after 32, 64, 128 that fit
 
 

@@ -533,7 +533,7 @@ def mixture(third, width=0.0, roundoff=2.0**-53, sizes=(0.5, 0.25)):
     keys = np.eye(D)[:3].copy()
     share = value.mix_third_key(keys)
     s = np.array([*sizes, share * sum(sizes) + third])
-    value.check_mixture(mixing(roundoff), np.zeros(D), keys, share, (s, s - width, s + width))
+    value.refuse_mixed_keys(mixing(roundoff), np.zeros(D), keys, share, (s, s - width, s + width))
     return share, keys
 
 

@@ -241,7 +241,9 @@ def test_answers_that_obey_the_law_are_held_against_the_model(promise, bounds, k
     y, rtol = answers[kind][1], promise.get("rtol", 0.0)
     y[0] += times * np.copysign((level + rtol * abs(y[0])) / (1 - times * rtol), y[0])  # a share of what is answered
     assert abs(y[0]) > abs(y[1])
-    broken = odds.check_still(oracle, found, Odds(pairs, *answers, size=size, thrice=None), np.random.default_rng(0))
+    broken = odds.evidence_of_change(
+        oracle, found, Odds(pairs, *answers, size=size, thrice=None), np.random.default_rng(0)
+    )
     assert (broken is None) == ok
     assert ok or broken.law == EVERYWHERE
 

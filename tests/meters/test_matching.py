@@ -361,15 +361,15 @@ def test_a_probe_that_never_tells_is_refused():
 
 def test_many_failures_make_the_next_probes_shorter():
     ruler = Scripted()
-    ruler.learn_from(15, 15)
+    ruler.adjust_reach(15, 15)
     assert ruler.reach == 1.0  # too few to tell
-    ruler.learn_from(1000, 20)
+    ruler.adjust_reach(1000, 20)
     assert ruler.reach == 1.0  # 35 of 1015
-    ruler.learn_from(0, 10)
+    ruler.adjust_reach(0, 10)
     assert ruler.reach == pytest.approx(1 / 1.6)  # 45 are more than 4%
     assert (ruler.asked, ruler.failed) == (0, 0)
     for _ in range(20):
-        ruler.learn_from(100, 100)
+        ruler.adjust_reach(100, 100)
     assert 0.1 / 1.6 < ruler.reach <= 0.1
     q, u = probes(20)
     s, error = ruler.read_scores(q, u)

@@ -353,7 +353,7 @@ def test_blocks_are_read_side_by_side():
     plain = meter(bits=16)
     rng = np.random.default_rng(0)
     one, two = rng.standard_normal((2, 3, D)), rng.standard_normal((2, 5, D))
-    first, second = plain.blocks([(one[0], one[1]), (two[0], two[1])])
+    first, second = plain.read_blocks([(one[0], one[1]), (two[0], two[1])])
     np.testing.assert_allclose(first.t, one[0] @ W.T @ one[1].T, atol=1e-2)
     np.testing.assert_allclose(second.t, two[0] @ W.T @ two[1].T, atol=1e-2)
     assert len(plain.oracle.asked) < 40

@@ -7,7 +7,7 @@ import pytest
 from sensing_cases import gaussian
 
 from glasshead import sensing
-from glasshead.sensing._measurements import check_matrix_rank
+from glasshead.sensing._measurements import require_matrix_rank
 
 A, B, t = gaussian(8, 6, 1, 40).data
 NAN, INFINITE = np.full(40, np.nan), np.full((40, 8), np.inf)
@@ -41,7 +41,7 @@ def test_bad_rank(rank):
     with pytest.raises(
         ValueError, match=f"expected a whole rank from 1 to 6 for a 8 x 6 matrix, got {rank!r}; call nuc"
     ):
-        check_matrix_rank(rank, 8, 6, 40)
+        require_matrix_rank(rank, 8, 6, 40)
 
 
 @pytest.mark.parametrize("rank", [0, 7])

@@ -159,7 +159,7 @@ def audit(
     seed = whole(seed, "seed", least=0)
     if price_per_query is not None:
         real(price_per_query, "price_per_query", "a number >= 0", lambda x: x >= 0)
-    check_defences(defences)
+    require_defences(defences)
     box, truth = source.make()
     X = usual_sequences(box.dim, box.reach, seed) if honest is None else given_sequences(honest, box.dim)
     asked = Honest(X, read_answers(box, X), box.answers == "sign")
@@ -196,7 +196,7 @@ def audit(
     return result
 
 
-def check_defences(own: Any) -> None:
+def require_defences(own: Any) -> None:
     words = 'names with callables that wrap a box, such as {"two decimals": partial(gh.defences.rounded, decimals=2)}'
     named: Any = own
     if own is not None and (not isinstance(own, Mapping) or not all(map(callable, named.values()))):

@@ -41,7 +41,7 @@ class AuditFolder:
             self.write(BEGUN, how | {"answers": honest.answers.tolist()})
             return
         (self.path / SETTINGS_FOLDER).mkdir(exist_ok=True)
-        before = self.read(begun)
+        before = self.load(begun)
         differ = [name for name, value in how.items() if before.get(name) != value]
         if differ:
             was = ", ".join(f"{name}={before.get(name)}" for name in differ)
@@ -65,7 +65,7 @@ class AuditFolder:
         path = self.path / f"{self.stem(k, setting.name)}.json"
         if not path.is_file():
             return None
-        content = self.read(path)
+        content = self.load(path)
         if content.keys() != {each.name for each in fields(Finding)} or content["defence"] != setting.defence:
             raise ValueError(f"{path} is of another version or another grid; remove it to try that setting again")
         content |= {name: tuple(content[name]) for name in ("mitigations", "probe")}
@@ -83,7 +83,7 @@ class AuditFolder:
             part.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         return self.path / name
 
-    def read(self, path: Path) -> dict[str, Any]:
+    def load(self, path: Path) -> dict[str, Any]:
         try:
             return dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError, RecursionError) as error:

@@ -118,7 +118,7 @@ def connected(ray: Any, address: str | None, replicas: int) -> Cluster:
         with staying_here(ray) if address in (None, "local") else place_of(ray, address):
             ray.init(address="local" if started else address, **quiet)
         if started:
-            check_here(ray)
+            require_loopback(ray)
     except Exception as error:
         words = "start one with ray start --head, or give no address to have one here; RAY_AUTH_MODE=token in the "
         words += "environment joins one that asks for a token"
@@ -128,7 +128,7 @@ def connected(ray: Any, address: str | None, replicas: int) -> Cluster:
     return Cluster(ray, session_name(ray), address, ours=True, started=started)
 
 
-def check_here(ray: Any) -> None:
+def require_loopback(ray: Any) -> None:
     """A version of Ray that has another word for staying on this machine must not open it to others."""
     at = ray.get_runtime_context().gcs_address
     if at.rpartition(":")[0] not in LOOPBACK:

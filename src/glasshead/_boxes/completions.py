@@ -137,14 +137,14 @@ class Completions:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         with self._transport.token_hidden():
-            numbers = self.raw(X)
+            numbers = self.read_raw(X)
         if not self.logits:
             numbers = numbers[:, 1:] - numbers[:, :1]
         return numbers[:, 0] if numbers.shape[1] == 1 else numbers
 
-    def raw(self, X: np.ndarray) -> np.ndarray:
+    def read_raw(self, X: np.ndarray) -> np.ndarray:
         """The numbers as the server gives them, (B, len(token_ids))."""
-        return self._parts.answers(X, self._ask)
+        return self._parts.ask(X, self._ask)
 
     def _ask(self, X: np.ndarray) -> np.ndarray | None:
         """The numbers of one request, or None where it has too many prompts."""
@@ -187,7 +187,7 @@ class Completions:
         drawn = np.random.default_rng(0).standard_normal((2, LOOK_TOKENS, dim))
         X = drawn * min(1.0, longest / float(np.linalg.norm(drawn, axis=2).max()))
         sent = np.stack([*X, *(self._rounded(X[0], name) for name in narrower)])
-        numbers = self.raw(sent)
+        numbers = self.read_raw(sent)
         self.asked = len(sent) + self.resent
         if (numbers[0] == numbers[1]).all():
             words = "expected answers that depend on the vectors, got the same numbers for two of them"

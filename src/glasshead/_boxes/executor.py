@@ -14,7 +14,7 @@ import numpy as np
 from .._errors import OracleError
 from .._oracles import Answering, Oracle
 from .._types import no_type_check
-from .._validate import check_callable, whole
+from .._validate import require_callable, whole
 from .base import GOES_ON, check_box
 from .replicas import AT_ONCE, BATCH, Raised, answers_of, cut, together
 
@@ -51,11 +51,11 @@ def from_executor(
     if not callable(getattr(executor, "submit", None)):
         got = type(executor).__name__
         raise TypeError(f"expected an executor with submit(f, *args), as concurrent.futures has them, got {got}")
-    check_callable(f)
+    require_callable(f)
     dim, batch = whole(dim, "dim", least=1), whole(batch, "batch", least=1)
     replicas = workers_of(executor) if replicas is None else whole(replicas, "replicas", least=1)
     box = Submitted(executor, f, replicas, batch)
-    box.check_way()
+    box.await_box()
     notes = [f"answered by {replicas} workers of a {type(executor).__name__}"]
     return check_box(box, dim, answers=answers, notes=notes, **promise)
 
@@ -93,7 +93,7 @@ class Submitted:
                 future.cancel()
         return together(parts, found)
 
-    def check_way(self) -> None:
+    def await_box(self) -> None:
         """Send the box there, without a question, to see whether it arrives."""
         try:
             self._result(self._submitted(callable, self._f))

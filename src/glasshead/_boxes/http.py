@@ -85,7 +85,7 @@ class Endpoint:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         with self._transport.token_hidden():
-            return self._parts.answers(self._layout.sent(X), self._ask)
+            return self._parts.ask(self._layout.sent(X), self._ask)
 
     def _ask(self, X: np.ndarray) -> np.ndarray | None:
         """The answers to a request, or None where it is too large."""

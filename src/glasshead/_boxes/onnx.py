@@ -81,10 +81,10 @@ def from_onnx(
     longest = 1.0 if max_norm is None else min(1.0, positive(max_norm, "max_norm"))
     axis = fixed_axis(box, batch_first)
     if axis is None:
-        box.layout, asked = find_layout(box.raw, dim, longest, Layout(place=place), batch_first)
+        box.layout, asked = find_layout(box.read_raw, dim, longest, Layout(place=place), batch_first)
     else:
         box.fixed = box.shape[axis]
-        box.layout, asked = find_reading(box.raw, dim, longest, Layout(axis == 0, place), box.fixed)
+        box.layout, asked = find_reading(box.read_raw, dim, longest, Layout(axis == 0, place), box.fixed)
     kw: dict[str, Any] = {"max_norm": max_norm, "dtype": box.dtype, **promise}
     return check_box(box, dim, answers=answers, notes=box.notes, asked=asked, **kw)
 
@@ -191,7 +191,7 @@ class OnnxBox:
             words = f"{listed(strange)}, of which nothing is known: make it a constant of the file"
             raise ValueError(f"expected {self.input!r}, and {list(USUAL_INPUTS)} at most, as inputs; got {words}")
 
-    def raw(self, X: np.ndarray) -> np.ndarray:
+    def read_raw(self, X: np.ndarray) -> np.ndarray:
         """What the session answers to an array as it stands."""
         feeds = {self.input: np.ascontiguousarray(X, dtype=self.dtype)}
         feeds |= {one.name: filling(one, X.shape[:2]) for one in self.others}
@@ -205,7 +205,7 @@ class OnnxBox:
         missing = (self.fixed or len(X)) - len(X)
         batch = np.concatenate([X, np.repeat(X[-1:], missing, axis=0)]) if missing else X
         self.resent += missing
-        return picked(self.layout.read(self.raw(self.layout.sent(batch)))[: len(X)], self.among)
+        return picked(self.layout.read(self.read_raw(self.layout.sent(batch)))[: len(X)], self.among)
 
     @property
     def notes(self) -> list[str]:

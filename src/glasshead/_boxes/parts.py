@@ -23,7 +23,7 @@ class Parts:
         self._size = self._most = most
         self._fitted, self._patience, self._trying = 0, GROW_AFTER, False
 
-    def answers(self, X: np.ndarray, ask: Callable[[np.ndarray], np.ndarray | None]) -> np.ndarray:
+    def ask(self, X: np.ndarray, ask: Callable[[np.ndarray], np.ndarray | None]) -> np.ndarray:
         """What `ask` answers to all parts of `X`; None from it means that a part was too large."""
         found, start = [], 0
         while start < len(X):

@@ -59,7 +59,7 @@ def from_ray(
         whole(value, name, least=1)
     box = Actors(join_cluster(address, replicas), factory, replicas, batch, options or {})
     try:
-        box.check_way()
+        box.await_box()
         notes = [f"answered by {replicas} replicas on a Ray cluster"]
         return check_box(box, dim, answers=answers, notes=notes, **promise)
     except BaseException:
@@ -125,7 +125,7 @@ class Actors:
                 f"expected a factory that can be sent to other processes, {words}: {told(error)}"
             ) from error
 
-    def check_way(self) -> None:
+    def await_box(self) -> None:
         """Wait until every replica has a process and has made its box."""
         calls = [actor.up.remote() for actor in self._actors]
         up, missing = self._ray.wait(calls, num_returns=len(calls), timeout=PATIENCE)

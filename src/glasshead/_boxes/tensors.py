@@ -87,7 +87,7 @@ class TensorBox:
         self.products = products_in(self.torch, self.device) if dtype == "float32" else ""
         self.among = 1  # how many things the function returns, if more than one
 
-    def returned(self, X: np.ndarray) -> Any:
+    def read_returned(self, X: np.ndarray) -> Any:
         """The tensor of answers to an array, laid out as the function likes."""
         torch, cast = self.torch, self.autocast
         tokens = torch.tensor(X, dtype=getattr(torch, self.dtype), device=self.device)
@@ -96,11 +96,11 @@ class TensorBox:
             self.among = len(found) if isinstance(found, tuple | list) else 1
             return chosen(found, self.output)
 
-    def raw(self, X: np.ndarray) -> np.ndarray:
-        return as_array(self.returned(X))
+    def read_raw(self, X: np.ndarray) -> np.ndarray:
+        return as_array(self.read_returned(X))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        read = [picked(self.layout.read(self.returned(self.layout.sent(part))), self.output) for part in parts(X)]
+        read = [picked(self.layout.read(self.read_returned(self.layout.sent(part))), self.output) for part in parts(X)]
         return np.concatenate([as_array(answers) for answers in read])
 
     @property

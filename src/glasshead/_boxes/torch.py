@@ -10,7 +10,7 @@ from typing import Any
 from .._errors import OracleError
 from .._oracles import ROUNDOFF, Oracle
 from .._types import no_type_check
-from .._validate import check_callable, positive, whole
+from .._validate import positive, require_callable, whole
 from .base import check_box, needs
 from .layout import Layout, checked_order, checked_place, find_layout
 from .tensors import Chosen, TensorBox, checked_output, format_of, name, refuse_training
@@ -52,7 +52,7 @@ def from_torch(
     found out.
     """
     torch = needs("torch", "torch")
-    check_callable(module)
+    require_callable(module)
     dim, layout = whole(dim, "dim", least=1), Layout(place=checked_place(place))
     output, batch_first = checked_output(output), checked_order(batch_first)
     owner = owner_of(torch, module)
@@ -112,7 +112,7 @@ def find_box(
     for each in formats:
         box = TensorBox(module, each, device, output, layout)
         try:
-            box.layout, asked = find_layout(box.raw, dim, longest, layout, batch_first)
+            box.layout, asked = find_layout(box.read_raw, dim, longest, layout, batch_first)
             return box, asked
         except OracleError as error:
             failed = failed or error

@@ -46,7 +46,7 @@ def check_odds(
     errors = [odds.errors(oracle, each) for each in (odds.many, odds.one, odds.key, odds.last)]
     allowed = errors_of_odds(odds.p, errors, odds.swing)
     broken = Compared(odds.copied, odds.many, odds.predicted, allowed).evidence(COPIED_KEY)
-    broken = broken or check_still(oracle, learned, odds, rng)
+    broken = broken or evidence_of_change(oracle, learned, odds, rng)
     if broken or not (measured and oracle.box.narrow) or odds.misfit(oracle) <= MISFIT_DOUBTED:
         return broken
     many = odds.with_more(read_odds(oracle, learned, DOUBTED_PROBES, rng, thrice=True))
@@ -141,7 +141,7 @@ def asked_about(pairs: list[np.ndarray]) -> list[np.ndarray]:
     return [*map(with_key_copies, pairs), *pairs, *(x[:1] for x in pairs), *(x[1:] for x in pairs)]
 
 
-def check_still(oracle: Oracle, learned: Learned, odds: Odds, rng: np.random.Generator) -> Evidence | None:
+def evidence_of_change(oracle: Oracle, learned: Learned, odds: Odds, rng: np.random.Generator) -> Evidence | None:
     """What shows that the box has become another one by now, which may be a head as well. It asks nothing."""
     X, answers = asked_about(odds.pairs), np.concatenate([odds.many, odds.one, odds.key, odds.last])
     want = ask_by_length(learned.model, X)

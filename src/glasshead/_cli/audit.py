@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import Answers, Interrupted, Json, Price, Ray, Replicas, Seed, check_replicas, examples, targets
+from .options import Answers, Interrupted, Json, Price, Ray, Replicas, Seed, examples, require_replicas, targets
 from .screen import console, patient_bar, print_json
 
 EXAMPLES = examples(
@@ -69,7 +69,7 @@ def command(
     from .folder import folder_for
     from .target import TargetOptions, open_target
 
-    check_replicas(ray, replicas)
+    require_replicas(ray, replicas)
     asked = TargetOptions(dim, answers, 0.0, 0.0, 0.0, max_norm, None, None)
     folder = run or folder_for(None, f"audit-{Path(target).stem}")
     source = TargetSource(partial(open_target, target, asked), without_secrets(target))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Command, Group, Json, Ray, Replicas, check_replicas, examples
+from .options import Command, Group, Json, Ray, Replicas, examples, require_replicas
 from .screen import print_json
 
 EXAMPLES = examples(
@@ -47,7 +47,7 @@ def phase(
 
     if rank > dim:
         raise ValueError(f"expected a rank from 1 to --dim {dim}, got --rank {rank}")
-    check_replicas(ray, replicas)
+    require_replicas(ray, replicas)
     with (
         nullcontext() if ray is None else ray_executor(ray, replicas) as executor,
         nullcontext() if as_json else bar("points") as report,

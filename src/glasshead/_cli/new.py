@@ -37,7 +37,7 @@ def command(
     """Make a random model and save it."""
     import glasshead as gh
 
-    maker, sizes = check_family(family, {"heads": heads, "width": width})
+    maker, sizes = class_and_sizes(family, {"heads": heads, "width": width})
     if output.suffix != ".safetensors":
         raise ValueError(f"expected a file name that ends in .safetensors, got {output}")
     if output.exists() and not force:
@@ -52,7 +52,7 @@ def command(
     screen.print(f"try   [cyan]glasshead recover {output}[/]", soft_wrap=True)
 
 
-def check_family(family: str, sizes: dict[str, int | None]) -> tuple[str, dict[str, int]]:
+def class_and_sizes(family: str, sizes: dict[str, int | None]) -> tuple[str, dict[str, int]]:
     """The class that makes one, with the sizes that it takes."""
     if family not in MADE:
         raise ValueError(f"expected one of: {', '.join(MADE)}; got {family!r}, which is no family")

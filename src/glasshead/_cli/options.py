@@ -94,7 +94,7 @@ Replicas = Annotated[int | None, typer.Option(min=1, help="How many at a time, w
 WantedAccuracy = Annotated[float | None, typer.Option(help="The largest acceptable error of W, in Frobenius norm.")]
 
 
-def check_replicas(ray: str | None, replicas: int | None) -> None:
+def require_replicas(ray: str | None, replicas: int | None) -> None:
     if ray is None and replicas is not None:
         raise ValueError("expected --ray ADDRESS with --replicas N: where the cluster is on which to have them")
 

@@ -81,17 +81,17 @@ def succeeds(method: str, dim: int, rank: int, ratio: float, seed: int) -> bool:
     return found is not None and bool(np.linalg.norm(found - W) <= RECOVERED * np.linalg.norm(W))
 
 
-def find_nuclear_norm(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray:
+def solve_nuclear_norm(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray:
     A, B = rng.standard_normal((2, m, len(W)))
     return sensing.nuclear_norm(A, B, np.sum(A @ W * B, axis=1), tol=MINIMISED).W
 
 
-def find_fixed_rank(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray:
+def solve_fixed_rank(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray:
     A, B = rng.standard_normal((2, m, len(W)))
     return sensing.fixed_rank(A, B, np.sum(A @ W * B, axis=1), rank).W
 
 
-def adaptive(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray | None:
+def learn_adaptively(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.ndarray | None:
     """The whole thing on a real head: v and the checks come on top of the m scores."""
     try:
         head = ValueOracle(Attention(W, rng.standard_normal(len(W))))
@@ -101,4 +101,4 @@ def adaptive(W: np.ndarray, rank: int, m: int, rng: np.random.Generator) -> np.n
         return None
 
 
-METHODS = {"nuclear norm": find_nuclear_norm, "fixed rank": find_fixed_rank, "adaptive": adaptive}
+METHODS = {"nuclear norm": solve_nuclear_norm, "fixed rank": solve_fixed_rank, "adaptive": learn_adaptively}

@@ -44,12 +44,12 @@ class TargetOptions(NamedTuple):
 
     def promise(self) -> dict[str, Any]:
         """The keywords of the oracle."""
-        self.check()
+        self.require_consistent()
         names = ("flips", "max_norm") if self.answers == "sign" else ("tolerance", "rtol", "max_norm")
         given = {name: getattr(self, name) for name in names}
         return given | ({} if self.dtype is None else {"dtype": self.dtype})
 
-    def check(self) -> None:
+    def require_consistent(self) -> None:
         if self.answers not in ANSWERS:
             raise ValueError(f"expected --answers to be one of {ANSWERS}, got {self.answers!r}")
         if self.answers == "sign" and (self.tolerance or self.rtol):

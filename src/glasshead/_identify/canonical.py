@@ -30,12 +30,12 @@ class HeadSum:
 
 
 def as_head_sum(model: Any) -> HeadSum:
-    check_model(model)
+    require_model(model)
     bias = np.atleast_1d(np.asarray(model.bias, np.float64))
     return HeadSum(model.dim, [with_value_columns(head) for head in model.heads], bias)
 
 
-def check_model(model: Any) -> None:
+def require_model(model: Any) -> None:
     if not isinstance(model, Attention | MultiHead):
         raise TypeError(f"expected a gh.Attention or a gh.MultiHead, got {type(model).__name__}")
 

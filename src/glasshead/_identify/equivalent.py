@@ -15,12 +15,12 @@ from .canonical import (
     HeadSum,
     as_head_sum,
     canonical_sum,
-    check_model,
     clusters,
     comparable,
     length,
     louder,
     merged,
+    require_model,
 )
 
 
@@ -78,7 +78,7 @@ def witness(model: Attention | MultiHead, seed: int = 0) -> Attention | MultiHea
     Where a head has `v = 0` its W is free; where two share `(W, key_bias)`, only the sum of their `v` shows. Otherwise
     the parameters are unique up to the order of the heads, which does not count as a difference: `ValueError`.
     """
-    check_model(model)
+    require_model(model)
     heads, rng = list(model.heads), np.random.default_rng(seed)
     changed = other_scores(heads, rng) or other_values(heads, rng)
     if changed is None:

@@ -111,7 +111,7 @@ class Journal:
             last = row[0]
             yield row
 
-    def look(self, sequences: int) -> None:
+    def count_looked(self, sequences: int) -> None:
         """Count questions that were not asked for their answers."""
         with self.explained():
             self.file.execute("INSERT INTO looks (sequences) VALUES (?)", (sequences,))

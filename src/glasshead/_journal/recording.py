@@ -54,7 +54,7 @@ class Recording:
         try:
             answers = np.asarray(self.ask(X))
         except BaseException:
-            self.journal.look(self.resent - resent)  # what was sent in vain, beside the batch that was noted
+            self.journal.count_looked(self.resent - resent)  # what was sent in vain, beside the batch that was noted
             raise
         if self.usable(answers, len(X)):
             self.journal.keep(number, answers, self.resent - resent)
@@ -68,7 +68,7 @@ class Recording:
         return self.outputs in (None, answers.shape[1:]) and bool(np.isfinite(answers).all())
 
     def read_again(self, X: np.ndarray) -> np.ndarray:
-        self.journal.look(len(X))
+        self.journal.count_looked(len(X))
         self.twice += len(X)
         return np.asarray(self.ask(X))
 
@@ -83,7 +83,7 @@ class Recording:
         else:
             row = int(np.abs(then.reshape(len(X), -1)).max(axis=1).argmax())
             now, then = self.read_again(X[row : row + 1]), then[row : row + 1]
-            changed = now.shape != then.shape or self.differs(X[row : row + 1], now, then)
+            changed = now.shape != then.shape or self.check_repeats(X[row : row + 1], now, then)
         if changed:
             raise JournalError(
                 f"the box does not answer as it did when the journal {self.journal.path} was begun: {now[:1]} instead "
@@ -91,7 +91,7 @@ class Recording:
             )
         return True
 
-    def differs(self, query: np.ndarray, now: np.ndarray, then: np.ndarray) -> bool:
+    def check_repeats(self, query: np.ndarray, now: np.ndarray, then: np.ndarray) -> bool:
         size, off = float(np.abs(then).max()), float(np.abs(now - then).max())
         if off <= batch_rounding(self.box, size):
             return False
@@ -126,7 +126,7 @@ def journalled(
     journal = Journal(path, settings)
     try:
         if box.looked:
-            journal.look(box.looked)
+            journal.count_looked(box.looked)
         if isinstance(box, BoxOracle):
             with box.through(lambda f: Recording(f, box, journal)):
                 yield box, journal

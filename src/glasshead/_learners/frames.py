@@ -24,11 +24,11 @@ from .._meters import (
     Scores,
     ValueMeter,
     Values,
-    check_mixture,
     find_logit_scale,
     largest_product,
     lever,
     mix_third_key,
+    refuse_mixed_keys,
 )
 from .._oracles import DOUBLE, Oracle
 
@@ -148,7 +148,7 @@ def read_pilots(meter: ValueMeter, count: int, rng: np.random.Generator, alone: 
         q[1:MIXTURE_KEYS], share = q[0], mix_third_key(a)
     s, lo, hi = logits = meter.read(q, a[:, None])
     if law:
-        check_mixture(meter, q[0], a, share, logits)
+        refuse_mixed_keys(meter, q[0], a, share, logits)
     offset = 0.0 if meter.key_bias is None else (a @ meter.key_bias)[:, None]
     slack = meter.rho * meter.key_bias_error
     return s - offset, lo - offset - slack, hi - offset + slack
@@ -199,7 +199,7 @@ def find_key_bias(meter: ValueMeter, rng: np.random.Generator, alone: bool = Tru
         share = mix_third_key(chosen) if alone and len(chosen) >= MIXTURE_KEYS else 0.0
         interval = meter.read(zero, chosen[None])
         if share:
-            check_mixture(meter, zero[0], chosen, share, interval)
+            refuse_mixed_keys(meter, zero[0], chosen, share, interval)
         readings[rho] = np.append(readings.get(rho, ()), interval[0][0] / rho)
         return interval
 

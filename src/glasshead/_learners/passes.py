@@ -44,7 +44,7 @@ def hidden(learned: LearnedHead) -> bool:
 
 
 def learn_passes(
-    run: Callable[[], Attention | Spoiled], passes: list[Attention], accuracy: float | None, most: int
+    learn_pass: Callable[[], Attention | Spoiled], passes: list[Attention], accuracy: float | None, most: int
 ) -> list[Attention] | Spoiled:
     """Runs until the average of all passes is that accurate, or the first one that is spoiled.
 
@@ -53,7 +53,7 @@ def learn_passes(
     wanted = FEWEST_PASSES
     while len(passes) < wanted <= max(most, FEWEST_PASSES):
         while len(passes) < wanted:
-            another = run()
+            another = learn_pass()
             if isinstance(another, Spoiled):
                 return another
             passes = [*passes, another]
@@ -145,7 +145,7 @@ def learn_from_narrow(
     Every further pass scales all tokens by a factor of its own, so that answers are rounded elsewhere.
     """
 
-    def run() -> Attention | Spoiled:
+    def learn_pass() -> Attention | Spoiled:
         factor = float(DITHER ** -rng.random())
         learned = learn(Scaled(oracle, factor), rng, rank, None)
         return Spoiled() if isinstance(learned, Unpromised) or hidden(learned) else undone(learned.model, factor)
@@ -157,7 +157,7 @@ def learn_from_narrow(
     alone = Sampled.from_one(one, Narrow, words, MORE_DIGITS)
     if accuracy is None or one.bound <= accuracy or hidden(one):
         return alone
-    passes = learn_passes(run, [], accuracy, MOST_DITHERED)
+    passes = learn_passes(learn_pass, [], accuracy, MOST_DITHERED)
     return alone if isinstance(passes, Spoiled) else sampled(passes, Narrow, MORE_DIGITS, one)
 
 

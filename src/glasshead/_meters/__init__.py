@@ -39,5 +39,5 @@ from .meter import (
 )
 from .reading import Interval, Values, outputs_error
 from .sign import CLEAR_VALUE, RANGE_RMS, Probes, SignMeter
-from .value import MIXTURE_KEYS, RATIO, ValueMeter, check_mixture, largest_product, lever, mix_third_key
+from .value import MIXTURE_KEYS, RATIO, ValueMeter, largest_product, lever, mix_third_key, refuse_mixed_keys
 from .vector import Readout, VectorMeter, reader, seen_outputs

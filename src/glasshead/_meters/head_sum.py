@@ -57,7 +57,7 @@ class SumOfHeads:
         X = np.empty((len(Z), copies + 1, self.dim))
         X[:, -1] = self.as_sent(q)
         X[:, :-1] = self.as_sent(Z + X[:, -1])[:, None]
-        self.check_lengths(X)
+        self.refuse_long_tokens(X)
         sent, last = X[:, 0] - X[:, -1], X[:, -1]
         answers = self.oracle(X) - (self.bias + last @ self.total)
         if self.mean is not None:
@@ -68,7 +68,7 @@ class SumOfHeads:
         """The box less a head that takes the mean, with this v."""
         return replace(self, total=self.total - mean, mean=mean, mean_error=mean_error)
 
-    def check_lengths(self, X: np.ndarray) -> None:
+    def refuse_long_tokens(self, X: np.ndarray) -> None:
         limit = self.oracle.max_norm
         if limit is not None and np.linalg.norm(X, axis=2).max(initial=0.0) > limit:
             raise NotConverged(f"tokens longer than max_norm = {limit:g} would be needed to take these heads apart")

@@ -140,7 +140,7 @@ class Meter(ABC):
     def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
 
-    def blocks(self, blocks: list[Directions]) -> Iterator[Scores]:
+    def read_blocks(self, blocks: list[Directions]) -> Iterator[Scores]:
         """The scores of several blocks, one after the other unless rounds can be saved."""
         return (self.columns(B, A) for B, A in blocks)
 

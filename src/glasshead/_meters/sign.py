@@ -214,9 +214,9 @@ class SignMeter(Meter):
 
     def columns(self, B: Float[np.ndarray, "m d"], A: Float[np.ndarray, "*m n d"]) -> Scores:
         """`a^T W b` for m query directions b and n key directions a, the same ones for all b or n for each of them."""
-        return next(self.blocks([(B, A)]))
+        return next(self.read_blocks([(B, A)]))
 
-    def blocks(self, blocks: list[Directions]) -> Iterator[Scores]:
+    def read_blocks(self, blocks: list[Directions]) -> Iterator[Scores]:
         """The scores of several blocks, bisected side by side; what is unknown of the key bias is in the intervals."""
         parts = [sums(self.space.v, B, A) for B, A in blocks]
         first_key, first_query, first = (

@@ -215,7 +215,7 @@ def mix_third_key(keys: Float[np.ndarray, "n d"]) -> float:
     return share
 
 
-def check_mixture(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, share: float, logits: Interval) -> None:
+def refuse_mixed_keys(meter: ValueMeter, q: np.ndarray, keys: np.ndarray, share: float, logits: Interval) -> None:
     """Refuses a box whose logits for the first three keys, at the token q, no head could have: they are linear in the
     key, so that of a mixture of keys is the mixture of theirs."""
     s, lo, hi = (end.ravel()[:MIXTURE_KEYS] for end in logits)

@@ -12,7 +12,7 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 
 from .._linalg import factored_svd, numerical_rank
 from .._types import ArrayLike, DTypeLike, Float
-from .._validate import as_real, check_rank, check_shape
+from .._validate import as_real, require_rank, require_shape
 from .export import Exported
 from .fused import Layer
 
@@ -34,7 +34,7 @@ class Head:
         """`W`, or `factors = (Q, K)` with `K^T Q = W`."""
         first = as_real(W, "W") if factors is None else factors[0]
         square = first.ndim == 2 and first.shape[0] == first.shape[1] and first.size > 0
-        check_shape(square or factors is not None, "W of shape (d, d) with d >= 1", first.shape)
+        require_shape(square or factors is not None, "W of shape (d, d) with d >= 1", first.shape)
         dtype = first.dtype if dtype is None else dtype
         first = first.astype(dtype, copy=False)
         self._part = first
@@ -42,7 +42,7 @@ class Head:
         self._key_bias = None
         if key_bias is not None:
             self._key_bias = as_real(key_bias, "key_bias").astype(dtype, copy=False)
-            check_shape(self._key_bias.shape == (self.dim,), f"key_bias of shape ({self.dim},)", self._key_bias.shape)
+            require_shape(self._key_bias.shape == (self.dim,), f"key_bias of shape ({self.dim},)", self._key_bias.shape)
 
     @property
     def heads(self: Kind) -> tuple[Kind, ...]:
@@ -100,7 +100,7 @@ class Head:
 
         `rank=None` keeps every singular value above the rounding level; a smaller rank gives the nearest such head.
         """
-        check_rank(rank, self.dim)
+        require_rank(rank, self.dim)
         U, s, Vt = np.linalg.svd(self.W) if self._factors is None else factored_svd(*self._factors)
         keep = min(len(s), rank or max(1, numerical_rank(s, self.dim)))
         root, missing = np.sqrt(s[:keep])[:, None], ((0, (rank or keep) - keep), (0, 0))
@@ -125,13 +125,13 @@ def scores_from(tensors: dict[str, np.ndarray]) -> dict[str, Any]:
     factors = None
     if "W" not in tensors:
         factors = Q, K = as_real(tensors["Q"], "Q"), as_real(tensors["K"], "K")
-        check_factors(Q, K)
+        require_factors(Q, K)
     return {"W": tensors.get("W"), "factors": factors, "key_bias": tensors.get("key_bias")}
 
 
-def check_factors(Q: np.ndarray, K: np.ndarray) -> None:
-    check_shape(Q.ndim == 2 and Q.size > 0, "Q of shape (r, d)", Q.shape)
-    check_shape(K.shape == Q.shape, f"K of shape {Q.shape}, like Q", K.shape)
+def require_factors(Q: np.ndarray, K: np.ndarray) -> None:
+    require_shape(Q.ndim == 2 and Q.size > 0, "Q of shape (r, d)", Q.shape)
+    require_shape(K.shape == Q.shape, f"K of shape {Q.shape}, like Q", K.shape)
 
 
 def random_scores(dim: int, rank: int | None, rng: np.random.Generator) -> dict[str, Any]:
@@ -142,10 +142,10 @@ def random_scores(dim: int, rank: int | None, rng: np.random.Generator) -> dict[
     return {"W": None, "factors": (Q / np.sqrt(rank * dim), K)}
 
 
-def check_size(dim: int, rank: int | None) -> None:
+def require_size(dim: int, rank: int | None) -> None:
     if dim < 1:
         raise ValueError(f"expected dim >= 1, got {dim}")
-    check_rank(rank, dim)
+    require_rank(rank, dim)
 
 
 class Attention(Head, Exported):
@@ -172,8 +172,8 @@ class Attention(Head, Exported):
         dtype = np.result_type(v, *([W] if factors is None else factors[:1]))
         self._set_scores(W, factors, key_bias, dtype)
         dim = self.dim
-        check_shape(v.ndim in (1, 2) and len(v) == dim and v.size > 0, f"v of shape ({dim},) or ({dim}, k)", v.shape)
-        check_shape(bias.shape in ((), v.shape[1:]), f"a bias of shape {v.shape[1:] or '()'}", bias.shape)
+        require_shape(v.ndim in (1, 2) and len(v) == dim and v.size > 0, f"v of shape ({dim},) or ({dim}, k)", v.shape)
+        require_shape(bias.shape in ((), v.shape[1:]), f"a bias of shape {v.shape[1:] or '()'}", bias.shape)
         self.v: np.ndarray = v.astype(dtype, copy=False)
         self.bias: np.ndarray = np.broadcast_to(bias.astype(dtype), v.shape[1:])[()]
 
@@ -195,9 +195,11 @@ class Attention(Head, Exported):
         projection's own bias shifts all scores alike, so there is nothing to pass for it.
         """
         q, k, v, w_o = as_real(Q, "Q"), as_real(K, "K"), as_real(V, "V"), as_real(w_o, "w_o")
-        check_factors(q, k)
-        check_shape(v.ndim == 2 and v.shape[1] == q.shape[1], f"V of shape (r, {q.shape[1]})", v.shape)
-        check_shape(w_o.ndim in (1, 2) and len(w_o) == len(v), f"w_o of shape ({len(v)},) or ({len(v)}, k)", w_o.shape)
+        require_factors(q, k)
+        require_shape(v.ndim == 2 and v.shape[1] == q.shape[1], f"V of shape (r, {q.shape[1]})", v.shape)
+        require_shape(
+            w_o.ndim in (1, 2) and len(w_o) == len(v), f"w_o of shape ({len(v)},) or ({len(v)}, k)", w_o.shape
+        )
         key_bias = None if q_bias is None else scale * (as_real(q_bias, "q_bias") @ k)
         head = cls.__new__(cls)
         head._set(None, (scale * q, k), v.T @ w_o, key_bias, 0.0 if v_bias is None else as_real(v_bias, "v_bias") @ w_o)
@@ -206,7 +208,7 @@ class Attention(Head, Exported):
     @classmethod
     def random(cls, dim: int, rank: int | None = None, seed: int = 0) -> Attention:
         """A Gaussian head whose scores on unit-variance tokens have variance about `dim`; `rank` keeps its factors."""
-        check_size(dim, rank)
+        require_size(dim, rank)
         rng = np.random.default_rng(seed)
         head = cls.__new__(cls)
         head._set(v=rng.standard_normal(dim), **random_scores(dim, rank, rng), key_bias=None, bias=0.0)

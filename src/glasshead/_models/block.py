@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from .._types import ArrayLike, Float
-from .._validate import as_real, check_shape
+from .._validate import as_real, require_shape
 from .attention import Attention, Scoring
 from .feedforward import Feedforward, random_head
 from .fused import Layer
@@ -74,8 +74,8 @@ class Block(WholeLayer):
         behind: Any = None,
     ) -> None:
         self._sum = MultiHead(heads)
-        d = self._sum.dim
-        check_shape(self._sum.v.shape[1:] == (d, d), f"value-output maps v of shape ({d}, {d})", self._sum.v.shape[1:])
+        d, shape = self._sum.dim, self._sum.v.shape[1:]
+        require_shape(shape == (d, d), f"value-output maps v of shape ({d}, {d})", shape)
         if residual_map not in RESIDUAL_MAPS:
             raise ValueError(f"expected residual_map to be one of {RESIDUAL_MAPS}, got {residual_map!r}")
         if behind is not None and not callable(behind):
@@ -91,10 +91,10 @@ class Block(WholeLayer):
         self.rotary: Rotary | None = rotary
         self.slopes: np.ndarray | None = None if slopes is None else as_real(slopes, "slopes")
         if self.slopes is not None:
-            check_shape(self.slopes.shape == (count,), f"slopes of shape ({count},)", self.slopes.shape)
+            require_shape(self.slopes.shape == (count,), f"slopes of shape ({count},)", self.slopes.shape)
         self.unembedding: np.ndarray | None = None if unembedding is None else as_real(unembedding, "unembedding")
         self.free: np.ndarray = np.zeros((0, d)) if free is None else as_real(free, "free")
-        check_shape(self.free.ndim == 2 and self.free.shape[1] == d, f"free directions (f, {d})", self.free.shape)
+        require_shape(self.free.ndim == 2 and self.free.shape[1] == d, f"free directions (f, {d})", self.free.shape)
 
     @classmethod
     def random(cls, dim: int, heads: int, rank: int | None = None, seed: int = 0) -> Block:
@@ -226,9 +226,9 @@ class Block(WholeLayer):
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> Block:
         heads = {name: tensor for name, tensor in tensors.items() if name.startswith("heads.")}
         index = as_real(tensors["residual_map"], "residual_map")
-        check_shape(index.shape == () and index in range(len(RESIDUAL_MAPS)), "one of the residual maps", index.shape)
+        require_shape(index.shape == () and index in range(len(RESIDUAL_MAPS)), "one of the residual maps", index.shape)
         norms = [(name.split("."), float(eps)) for name, eps in sorted(tensors.items()) if name.startswith("norms.")]
-        check_shape(tensors["free"].ndim == 2, "free directions (f, d)", tensors["free"].shape)
+        require_shape(tensors["free"].ndim == 2, "free directions (f, d)", tensors["free"].shape)
         behind = [kind.from_tensors(named) for name, kind in BEHIND.items() if (named := part(tensors, name))]
         return cls(
             MultiHead.from_tensors(heads | {"bias": np.zeros(tensors["free"].shape[-1])}).heads,

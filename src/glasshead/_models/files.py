@@ -86,7 +86,7 @@ def load(path: str | os.PathLike[str]) -> Model | TwoLayer:
         raise FileNotFoundError(f"no such model file: {path}")
     if (size := path.stat().st_size) > memory():
         raise ValueError(f"{path} has {size / 2**30:,.1f} GiB, more than there is memory")
-    metadata, tensors = read_tensors(path)
+    metadata, tensors = load_tensors(path)
     if metadata.get("format") != FORMAT:
         raise ValueError(f"{path} holds tensors but was not written by gh.save; build the model and gh.save it first")
     if metadata.get("version") != str(VERSION):
@@ -106,7 +106,7 @@ def load(path: str | os.PathLike[str]) -> Model | TwoLayer:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+def load_tensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """The metadata and the tensors of any safetensors file."""
     try:
         opened: Any = safe_open(path, framework="np")

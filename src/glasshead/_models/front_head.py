@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit  # pyright: ignore[reportMissingTypeStubs]
 
 from .._types import ArrayLike, Float
-from .._validate import as_real, check_shape
+from .._validate import as_real, require_shape
 from .attention import Head, QueryKey, scores_from
 from .norm import Norm
 
@@ -126,7 +126,7 @@ class FrontHead(Head):
     def from_tensors(cls, tensors: dict[str, np.ndarray], behind: Behind | None = None) -> FrontHead:
         numbers = {name: as_real(tensors[name], name) for name in tensors.keys() & {"residual", *NORM_TENSORS}}
         for name, number in numbers.items():
-            check_shape(number.shape == (), f"one number {name}", number.shape)
+            require_shape(number.shape == (), f"one number {name}", number.shape)
         norms = [Norm(kind, float(numbers[name])) for name, kind in NORM_TENSORS.items() if name in numbers]
         head = cls.__new__(cls)
         head._set(

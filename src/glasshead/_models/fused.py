@@ -156,7 +156,7 @@ def cut_scores(head: Scored, number: int, width: int, allowed: float) -> tuple[A
     size = float(np.linalg.norm(head.key_bias))
     scale = min(1.0, (head.W_norm or 1.0) / size) if size else 1.0  # else W drowns in the rounding of a large bias
     left, s, right, own = decomposed(head, scale * head.key_bias.astype(np.float64))
-    check_fits(f"W of head {number}", own, width, allowed)
+    require_fit(f"W of head {number}", own, width, allowed)
     if (lost := share_beyond(s, width)) > allowed:
         raise ValueError(
             f"the key bias of head {number} lies outside of the column space of K: with {width} rows per head a share "
@@ -169,7 +169,7 @@ def cut_scores(head: Scored, number: int, width: int, allowed: float) -> tuple[A
 def cut_values(head: Scored, number: int, width: int, allowed: float) -> tuple[Any, ...]:
     """`V (width, d)` and `O^T (width, k)` of one head, and what did not fit, as a share."""
     U, sizes, Vt = np.linalg.svd(head.v.astype(np.float64).reshape(head.dim, -1), full_matrices=False)
-    check_fits(f"v of head {number}", sizes, width, allowed)
+    require_fit(f"v of head {number}", sizes, width, allowed)
     return *balanced(U, sizes, Vt, width), share_beyond(sizes, width)
 
 
@@ -195,7 +195,7 @@ def share_beyond(sizes: np.ndarray, width: int) -> float:
     return float(np.linalg.norm(counted[width:])) / whole if whole else 0.0
 
 
-def check_fits(what: str, sizes: np.ndarray, width: int, allowed: float) -> None:
+def require_fit(what: str, sizes: np.ndarray, width: int, allowed: float) -> None:
     """ValueError where a matrix with these singular values has too high a rank."""
     if (share := share_beyond(sizes, width)) <= allowed:
         return

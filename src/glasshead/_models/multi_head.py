@@ -9,11 +9,11 @@ import numpy as np
 from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from .._types import ArrayLike, DTypeLike, Float
-from .._validate import as_real, check_shape
+from .._validate import as_real, require_shape
 from .attention import Attention, Scoring
 from .circuits import Circuits
 from .fused import Layer
-from .projections import heads_of, projections_of, read_out
+from .projections import heads_of, projections_of, with_readout
 
 NUMBERS_AT_ONCE = 2**20  # numbers held at once per array: a few of them fit in the cache
 
@@ -35,9 +35,9 @@ class MultiHead(Circuits):
 
     def __init__(self, heads: Iterable[Any], *, bias: ArrayLike = 0.0) -> None:
         heads = tuple(heads)
-        check_alike(heads)
+        require_alike(heads)
         outputs, bias = heads[0].v.shape[1:], as_real(bias, "bias")
-        check_shape(bias.shape in ((), outputs), f"a bias of shape {outputs or '()'}", bias.shape)
+        require_shape(bias.shape in ((), outputs), f"a bias of shape {outputs or '()'}", bias.shape)
         self.dtype: np.dtype[Any] = np.result_type(*(head.dtype for head in heads))
         total = (bias + sum(head.bias for head in heads)).astype(self.dtype)
         self.bias: np.ndarray = total + np.zeros(outputs, self.dtype)
@@ -47,7 +47,7 @@ class MultiHead(Circuits):
     @classmethod
     def random(cls, dim: int, heads: int, rank: int | None = None, seed: int = 0) -> MultiHead:
         """Gaussian heads, each like `Attention.random`; `rank` keeps their factors."""
-        check_head_count(heads)
+        require_head_count(heads)
         seeds = np.random.SeedSequence(seed).generate_state(heads, np.uint64)
         return cls([Attention.random(dim, rank, seed=int(one)) for one in seeds])
 
@@ -71,8 +71,8 @@ class MultiHead(Circuits):
         `scale=None` means `1/sqrt(d_h)` with `d_h` rows of Q per head. `readout (k,)` turns the k outputs into one
         number. A key projection's own bias shifts all scores alike, so there is nothing to pass for it.
         """
-        check_head_count(heads)
-        W_o, o_bias = read_out(W_o, o_bias, readout)
+        require_head_count(heads)
+        W_o, o_bias = with_readout(W_o, o_bias, readout)
         return cls(heads_of(Q, K, V, W_o, heads, scale, q_bias, v_bias), bias=o_bias)
 
     @classmethod
@@ -176,18 +176,18 @@ def without_bias(head: Attention, dtype: DTypeLike) -> Attention:
     return Attention.from_tensors(tensors | {"bias": np.zeros((), dtype)})
 
 
-def check_head_count(heads: int) -> None:
+def require_head_count(heads: int) -> None:
     if heads < 1:
         raise ValueError(f"expected heads >= 1, got {heads}")
 
 
-def check_alike(heads: tuple[Any, ...]) -> None:
-    check_head_count(len(heads))
+def require_alike(heads: tuple[Any, ...]) -> None:
+    require_head_count(len(heads))
     for head in heads:
         if not isinstance(head, Attention):
             raise TypeError(f"expected every head to be a gh.Attention, got {type(head).__name__}")
-        check_shape(head.dim == heads[0].dim, f"heads of one dimension, {heads[0].dim} like the first", (head.dim,))
-        check_shape(head.v.shape == heads[0].v.shape, f"v of shape {heads[0].v.shape}, like the first", head.v.shape)
+        require_shape(head.dim == heads[0].dim, f"heads of one dimension, {heads[0].dim} like the first", (head.dim,))
+        require_shape(head.v.shape == heads[0].v.shape, f"v of shape {heads[0].v.shape}, like the first", head.v.shape)
 
 
 class Stacked:

@@ -9,7 +9,7 @@ import numpy as np
 from .._families import FAMILIES, resolve
 from .._linalg import norms
 from .._types import ArrayLike, Float
-from .._validate import as_real, check_shape
+from .._validate import as_real, require_shape
 from .block import Block
 from .front_head import FrontHead
 
@@ -36,7 +36,7 @@ class Placed:
         self.model: Any = model
         self.positions: np.ndarray = as_real(positions, "positions")
         shape = self.positions.shape
-        check_shape(len(shape) == 2 and shape[1] == model.dim, f"positions of shape (N, {model.dim})", shape)
+        require_shape(len(shape) == 2 and shape[1] == model.dim, f"positions of shape (N, {model.dim})", shape)
 
     @property
     def dim(self) -> int:

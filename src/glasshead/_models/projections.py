@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._types import ArrayLike
-from .._validate import as_real, check_shape
+from .._validate import as_real, require_shape
 from .attention import Attention
 
 
@@ -25,7 +25,7 @@ def heads_of(
 ) -> list[Attention]:
     """`Q, K, V` hold equally many rows for each head, `W_o (rows of V,)` or `(rows of V, k)` likewise."""
     q, k, v = (cut_by_head(as_real(a, name), heads, name) for a, name in ((Q, "Q"), (K, "K"), (V, "V")))
-    check_shape(len(W_o) == heads * len(v[0]), f"W_o with {heads * len(v[0])} columns, like the rows of V", W_o.shape)
+    require_shape(len(W_o) == heads * len(v[0]), f"W_o with {heads * len(v[0])} columns, like the rows of V", W_o.shape)
     on_q, on_v = cut_bias(q_bias, q, "q_bias"), cut_bias(v_bias, v, "v_bias")
     factor, outputs = len(q[0]) ** -0.5 if scale is None else scale, np.split(W_o, heads)
     return [
@@ -36,7 +36,7 @@ def heads_of(
 
 def cut_by_head(matrix: np.ndarray, heads: int, name: str) -> list[np.ndarray]:
     fits = matrix.ndim == 2 and matrix.size > 0 and len(matrix) % heads == 0
-    check_shape(fits, f"{name} of shape (rows, d) with equally many rows for each of {heads} heads", matrix.shape)
+    require_shape(fits, f"{name} of shape (rows, d) with equally many rows for each of {heads} heads", matrix.shape)
     return np.split(matrix, heads)
 
 
@@ -44,21 +44,21 @@ def cut_bias(bias: ArrayLike | None, rows: list[np.ndarray], name: str) -> Seque
     if bias is None:
         return [None] * len(rows)
     bias, size = as_real(bias, name), sum(map(len, rows))
-    check_shape(bias.shape == (size,), f"{name} of shape ({size},)", bias.shape)
+    require_shape(bias.shape == (size,), f"{name} of shape ({size},)", bias.shape)
     return np.split(bias, len(rows))
 
 
-def read_out(W_o: ArrayLike, o_bias: ArrayLike | None, readout: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
+def with_readout(W_o: ArrayLike, o_bias: ArrayLike | None, readout: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
     """`W_o` by input and the bias, both after the read-out."""
     w_o = as_real(W_o, "W_o")
-    check_shape(w_o.ndim == 2 and w_o.size > 0, "W_o of shape (k, d)", w_o.shape)
+    require_shape(w_o.ndim == 2 and w_o.size > 0, "W_o of shape (k, d)", w_o.shape)
     outputs = len(w_o)
     o_bias = np.zeros(outputs, w_o.dtype) if o_bias is None else as_real(o_bias, "o_bias")
-    check_shape(o_bias.shape == (outputs,), f"o_bias of shape ({outputs},), one per row of W_o", o_bias.shape)
+    require_shape(o_bias.shape == (outputs,), f"o_bias of shape ({outputs},), one per row of W_o", o_bias.shape)
     if readout is None:
         return w_o.T, o_bias
     readout = as_real(readout, "readout")
-    check_shape(readout.shape == (outputs,), f"readout of shape ({outputs},), one per row of W_o", readout.shape)
+    require_shape(readout.shape == (outputs,), f"readout of shape ({outputs},), one per row of W_o", readout.shape)
     return w_o.T @ readout, np.asarray(o_bias @ readout)
 
 
@@ -69,7 +69,7 @@ def projections_of(module: Any) -> dict[str, Any]:
     layer: Any = module  # torch's own types are partial
     if not isinstance(layer, torch.nn.MultiheadAttention):
         raise TypeError(f"expected a torch.nn.MultiheadAttention, got {type(module).__name__}")
-    check_self_attention(module)
+    require_self_attention(module)
     if module.training and module.dropout > 0:
         warnings.warn(
             f"this layer is in training mode, where it drops weights at random (dropout={module.dropout}); the model "
@@ -84,7 +84,7 @@ def projections_of(module: Any) -> dict[str, Any]:
     return projections | {"q_bias": q_bias, "v_bias": v_bias, "o_bias": array(module.out_proj.bias)}
 
 
-def check_self_attention(module: Any) -> None:
+def require_self_attention(module: Any) -> None:
     if not module.embed_dim == module.kdim == module.vdim:
         raise ValueError(
             f"expected a layer that can attend to its own input, kdim = vdim = embed_dim = {module.embed_dim}, "

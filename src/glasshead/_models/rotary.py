@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from .._types import ArrayLike, Float
-from .._validate import as_real, check_shape
+from .._validate import as_real, require_shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +83,10 @@ class Rotary:
         self.heads: tuple[Turning, ...] = tuple(heads)
         for head in self.heads:
             (r, d), m = head.K.shape, len(head.frequencies)
-            check_shape(head.Q.shape == (r, d), f"Q of shape {(r, d)}, as K", head.Q.shape)
+            require_shape(head.Q.shape == (r, d), f"Q of shape {(r, d)}, as K", head.Q.shape)
             for bias in (head.k_bias, head.q_bias):
-                check_shape(bias.shape == (r,), f"biases of shape ({r},)", bias.shape)
-            check_shape(2 * m <= r, f"at most {r // 2} frequencies", (m,))
+                require_shape(bias.shape == (r,), f"biases of shape ({r},)", bias.shape)
+            require_shape(2 * m <= r, f"at most {r // 2} frequencies", (m,))
 
     @classmethod
     def random(cls, dim: int, heads: int, rank: int, seed: int = 0, base: float = 1e4) -> Rotary:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .._types import ArrayLike, Float
-from .._validate import as_real, check_shape
-from .attention import Head, QueryKey, Scoring, check_size, random_scores, scores_from
+from .._validate import as_real, require_shape
+from .attention import Head, QueryKey, Scoring, random_scores, require_size, scores_from
 
 SOLVE_STEPS = 40
 JUST_INSIDE = 2.0**-60  # at 0 itself all neurons may be at their kinks
@@ -159,18 +159,18 @@ class Transformer(Head):
         inner, w, c = as_real(A, "A"), as_real(w, "w"), as_real(c, "c")
         dtype = np.result_type(inner, w, *([W] if factors is None else factors[:1]))
         self._set_scores(W, factors, key_bias, dtype)
-        check_shape(inner.ndim == 2 and len(inner) == self.dim, f"A of shape ({self.dim}, m)", inner.shape)
-        check_shape(w.shape == inner.shape[1:], f"w of shape {inner.shape[1:]}, one weight per column of A", w.shape)
+        require_shape(inner.ndim == 2 and len(inner) == self.dim, f"A of shape ({self.dim}, m)", inner.shape)
+        require_shape(w.shape == inner.shape[1:], f"w of shape {inner.shape[1:]}, one weight per column of A", w.shape)
         b = np.zeros(w.shape) if b is None else as_real(b, "b")
-        check_shape(b.shape == w.shape, f"b of shape {w.shape}, like w", b.shape)
-        check_shape(c.shape == (), "one number c", c.shape)
+        require_shape(b.shape == w.shape, f"b of shape {w.shape}, like w", b.shape)
+        require_shape(c.shape == (), "one number c", c.shape)
         inner, w, b = (array.astype(dtype, copy=False) for array in (inner, w, b))
         self.network: Network = Network(inner, w, b, dtype.type(c))
 
     @classmethod
     def random(cls, dim: int, width: int, rank: int | None = None, seed: int = 0) -> Transformer:
         """Gaussian weights: scores like `Attention.random`, answers of order 1 on unit-variance tokens."""
-        check_size(dim, rank)
+        require_size(dim, rank)
         if width < 1:
             raise ValueError(f"expected width >= 1, got {width}")
         rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._types import ArrayLike, Float
-from .._validate import as_real, check_shape
+from .._validate import as_real, require_shape
 from .activation import ACTIVATIONS, Activation
 
 
@@ -39,23 +39,23 @@ class TwoLayer:
             raise ValueError(f"expected activation to be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
         self.activation = activation
         self.W1: Float[np.ndarray, "m d"] = as_real(W1, "W1")
-        check_shape(self.W1.ndim == 2, "W1 of shape (m, d)", self.W1.shape)
+        require_shape(self.W1.ndim == 2, "W1 of shape (m, d)", self.W1.shape)
         m, d = self.W1.shape
         self.W2: Float[np.ndarray, "k m"] = as_real(W2, "W2")
-        check_shape(self.W2.ndim == 2 and self.W2.shape[1] == m, f"W2 of shape (k, {m})", self.W2.shape)
+        require_shape(self.W2.ndim == 2 and self.W2.shape[1] == m, f"W2 of shape (k, {m})", self.W2.shape)
         self.b1: Float[np.ndarray, " m"] = as_real(np.zeros(m) if b1 is None else b1, "b1")
-        check_shape(self.b1.shape == (m,), f"b1 of shape ({m},)", self.b1.shape)
+        require_shape(self.b1.shape == (m,), f"b1 of shape ({m},)", self.b1.shape)
         k = len(self.W2)
         self.b2: Float[np.ndarray, " k"] = as_real(np.zeros(k) if b2 is None else b2, "b2")
-        check_shape(self.b2.shape == (k,), f"b2 of shape ({k},)", self.b2.shape)
+        require_shape(self.b2.shape == (k,), f"b2 of shape ({k},)", self.b2.shape)
         if gate is None and gate_bias is not None:
             raise ValueError("expected gate_bias only with a gate, got it without")
         self.gate: Float[np.ndarray, "m d"] | None = None if gate is None else as_real(gate, "gate")
         self.gate_bias: Float[np.ndarray, " m"] | None = None
         if self.gate is not None:
-            check_shape(self.gate.shape == (m, d), f"gate of shape ({m}, {d}), like W1", self.gate.shape)
+            require_shape(self.gate.shape == (m, d), f"gate of shape ({m}, {d}), like W1", self.gate.shape)
             self.gate_bias = as_real(np.zeros(m) if gate_bias is None else gate_bias, "gate_bias")
-            check_shape(self.gate_bias.shape == (m,), f"gate_bias of shape ({m},)", self.gate_bias.shape)
+            require_shape(self.gate_bias.shape == (m,), f"gate_bias of shape ({m},)", self.gate_bias.shape)
 
     @property
     def dim(self) -> int:
@@ -120,7 +120,7 @@ class TwoLayer:
     def from_tensors(cls, tensors: dict[str, np.ndarray]) -> TwoLayer:
         index = as_real(tensors["activation"], "activation")
         known = list(ACTIVATIONS)
-        check_shape(index.shape == () and index in range(len(known)), "one of the activations", index.shape)
+        require_shape(index.shape == () and index in range(len(known)), "one of the activations", index.shape)
         weights = [tensors[name] for name in ("W1", "b1", "W2", "b2")]
         gate = {name: tensors[name] for name in ("gate", "gate_bias") if name in tensors}
         return cls(*weights, activation=known[int(index)], **gate)

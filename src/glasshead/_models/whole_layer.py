@@ -48,7 +48,7 @@ class WholeLayer(Circuits):
         inside = self.behind
         if not isinstance(inside, Inside | PostNorm):
             raise ValueError("expected a block whose network is known: gh.recover(.., family='block', network=True)")
-        check_layer(inside, kind)
+        require_layer(inside, kind)
         layer = self._layer()
         allowed = layer.allowed(rtol)
         small = np.abs(inside.offset).max() <= allowed * np.abs(inside.total).max()
@@ -69,7 +69,7 @@ class WholeLayer(Circuits):
         return state
 
 
-def check_layer(inside: Inside | PostNorm, kind: str) -> None:
+def require_layer(inside: Inside | PostNorm, kind: str) -> None:
     """Refuses what such a layer has no place for."""
     network, behind = inside.network, isinstance(inside, PostNorm)
     gains = inside.gains if isinstance(inside, PostNorm) else np.ones(1)

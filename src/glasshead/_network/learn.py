@@ -31,7 +31,7 @@ from .rank_one import isolated, rank_ones
 from .rank_two import rank_twos
 from .refine import inputs_for, refined
 from .result import RecoveredNetwork
-from .ridge import GATED, PLAIN, check_network_arguments, gated_network, plain_network
+from .ridge import GATED, PLAIN, gated_network, plain_network, require_network_arguments
 from .signs import Sided, inputs_needed, with_linear_neurons, with_signs
 from .span import Span, find_span
 from .step import Steps, find_radius, find_steps
@@ -84,7 +84,7 @@ def recover_network(
     seed asks the same ones.
     """
     oracle = as_single_tokens(f, dim)
-    check_network_arguments(activation, sphere, widest, budget, progress)
+    require_network_arguments(activation, sphere, widest, budget, progress)
     rng = np.random.default_rng(whole(seed, "seed", least=0))
     start = float(np.sqrt(oracle.dim)) if radius is None else positive(radius, "radius")
     with bar() if progress is True else nullcontext(progress or None) as report, guarded(oracle, budget, report) as box:

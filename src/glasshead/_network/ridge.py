@@ -169,7 +169,7 @@ def total(ridges: Ridges, c: np.ndarray) -> float:
     return float(np.linalg.norm(ridges.misfit * size) / np.linalg.norm(size))
 
 
-def check_network_arguments(activation: Any, sphere: Any, widest: Any, budget: Any, progress: Any) -> None:
+def require_network_arguments(activation: Any, sphere: Any, widest: Any, budget: Any, progress: Any) -> None:
     if activation not in ACTIVATION_NAMES:
         raise ValueError(
             f"expected activation to be one of {', '.join(map(repr, ACTIVATION_NAMES))}, got {activation!r}"

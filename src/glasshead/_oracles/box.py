@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from .._errors import GlassheadError, OracleError
 from .._types import Answering, no_type_check
-from .._validate import box_dim, check_callable, positive, real
+from .._validate import box_dim, positive, real, require_callable
 from .base import Oracle
 from .precision import Precision, as_array
 
@@ -41,7 +41,7 @@ class BoxOracle(Oracle):
         device: str | None = None,
         dtype: DTypeLike = "float64",
     ):
-        check_callable(f)
+        require_callable(f)
         self.dim: int = box_dim(f, dim, "a token", f"{type(self).__name__}(f, dim=...)")
         self.max_norm: float | None = None if max_norm is None else positive(max_norm, "max_norm")
         if device is not None:
@@ -99,7 +99,7 @@ class BoxOracle(Oracle):
         X = np.asarray(X)
         if X.ndim != 3 or X.shape[2] != self.dim or X.shape[1] < 1:
             raise ValueError(f"expected queries of shape (B, N, {self.dim}) with N >= 1, got {X.shape}")
-        self._check_tokens(X)
+        self._require_lengths(X)
         if len(X) == 0:
             return self._checked(np.empty((0, *(self._outputs or ()))), X)
         rows = max(1, CHUNK_BYTES // (X.shape[1] * self.dim * self.dtype.itemsize))
@@ -107,7 +107,7 @@ class BoxOracle(Oracle):
         parts = [self._ask(X[start : start + rows]) for start in range(0, len(X), rows)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _check_tokens(self, X: np.ndarray) -> None:
+    def _require_lengths(self, X: np.ndarray) -> None:
         if self.max_norm is None:
             return
         largest = float(np.abs(X).max(initial=0.0)) or 1.0  # divided out, so that squares do not overflow
@@ -133,7 +133,7 @@ class BoxOracle(Oracle):
             self.queries += self.resent - resent
         return self._checked(answers, X)
 
-    def _check_finite(self, answers: np.ndarray, X: np.ndarray) -> None:
+    def _require_finite(self, answers: np.ndarray, X: np.ndarray) -> None:
         if np.isfinite(answers).all():
             return
         bad = np.flatnonzero(~np.isfinite(answers.reshape(len(X), -1)).all(axis=1))[0]
@@ -184,7 +184,7 @@ class ValueOracle(BoxOracle):
             self._outputs = answers.shape[1:]
         with np.errstate(over="ignore"):  # of wider formats than float64
             numbers = answers.astype(np.float64, copy=False)
-        self._check_finite(numbers, X)
+        self._require_finite(numbers, X)
         self._precision.see(answers)
         return numbers
 
@@ -200,7 +200,7 @@ class InputOracle(ValueOracle):
     def __init__(
         self, f: Answering, dim: int | None, call: str, *, max_norm: float | None = None, scalar: bool = False
     ):
-        check_callable(f, "x")
+        require_callable(f, "x")
         dim = box_dim(f, dim, "an input", call)
         super().__init__(lambda X: f(X[:, 0].copy()), dim, max_norm=max_norm)  # a copy: f may work in place
         self.scalar, self.single = scalar, False

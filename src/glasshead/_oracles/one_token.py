@@ -30,31 +30,31 @@ def read_single(oracle: Oracle, tokens: Float[np.ndarray, "b d"]) -> Float[np.nd
     return np.asarray(oracle((tokens / np.maximum(1.0, beyond))[:, None]))
 
 
-def read_slope(answers: VectorAnswers, dim: int, step: float, roundoff: float) -> Float[np.ndarray, "d k"]:
-    """The derivative of `answers` at 0, from six answers along each axis: an error of the sixth order in `step`."""
-    return read_bent_slope(answers, dim, step, roundoff)[0]
+def read_slope(ask: VectorAnswers, dim: int, step: float, roundoff: float) -> Float[np.ndarray, "d k"]:
+    """The derivative of `ask` at 0, from six answers along each axis: an error of the sixth order in `step`."""
+    return read_bent_slope(ask, dim, step, roundoff)[0]
 
 
 def read_bent_slope(
-    answers: VectorAnswers, dim: int, step: float, roundoff: float
+    ask: VectorAnswers, dim: int, step: float, roundoff: float
 ) -> tuple[Float[np.ndarray, "d k"], bool]:
-    """The derivative of `answers` at 0, from six answers along each axis, and whether there are kinks nearby.
+    """The derivative of `ask` at 0, from six answers along each axis, and whether there are kinks nearby.
 
     Where the differences along an axis do not change with their length as those of a smooth function do, a kink lies
     between. Then others may lie where they show less: all steps are made shorter, and once more along bent axes.
     """
     axes = np.eye(dim)
-    slope, bent = read_derivatives(answers, axes, step, roundoff)
+    slope, bent = read_derivatives(ask, axes, step, roundoff)
     kinked = bool(bent.any())
     if kinked:
-        slope, bent = read_derivatives(answers, axes, SHORTER_STEP * step, roundoff)
+        slope, bent = read_derivatives(ask, axes, SHORTER_STEP * step, roundoff)
     if bent.any():
-        slope[bent] = read_derivatives(answers, axes[bent], SHORTER_STEP**2 * step, roundoff)[0]
+        slope[bent] = read_derivatives(ask, axes[bent], SHORTER_STEP**2 * step, roundoff)[0]
     return slope, kinked
 
 
 def read_derivatives(
-    answers: VectorAnswers, axes: np.ndarray, step: float, roundoff: float
+    ask: VectorAnswers, axes: np.ndarray, step: float, roundoff: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Derivatives along axes, and along which of them there are kinks.
 
@@ -62,7 +62,7 @@ def read_derivatives(
     """
     lengths = 1.0, 2.0, 3.0
     steps = np.concatenate([sign * length * step * axes for length in lengths for sign in (1.0, -1.0)])
-    there = np.split(answers(steps), 2 * len(lengths))
+    there = np.split(ask(steps), 2 * len(lengths))
     one, two, three = ((there[2 * i] - there[2 * i + 1]) / (2 * length * step) for i, length in enumerate(lengths))
     change, wrong = norms(two - one), norms((three - two) - 5 / 3 * (two - one))
     noise = NOISE * roundoff * norms(there[0]) / step

@@ -60,7 +60,7 @@ class SignOracle(BoxOracle):
         if answers.dtype.kind not in "bfiu":
             raise OracleError(f"expected bools, 0 and 1, or real numbers as answers, got dtype {answers.dtype}", X[0])
         if answers.dtype.kind == "f":
-            self._check_finite(answers, X)
+            self._require_finite(answers, X)
             self._precision.see(answers[answers != np.rint(answers)])  # labels and counts say nothing about digits
         return answers > 0
 

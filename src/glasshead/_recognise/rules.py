@@ -110,7 +110,7 @@ class Single:
         return float(np.abs(self.read(tokens)).max())
 
 
-def find_front(oracle: Oracle, rng: np.random.Generator, opening: Opening) -> Guess:
+def front_guess(oracle: Oracle, rng: np.random.Generator, opening: Opening) -> Guess:
     """One head with something around it, for what is no sum of heads: a residual connection leaves single tokens as
     affine as a head does, and its learner begins with the laws that such boxes obey."""
     return LAST_RESORT if oracle.dim > 1 else NO_GUESS
@@ -132,10 +132,10 @@ RULES = (
     Rule("attention", lambda failure: failure.silent, find_elsewhere),
     Rule("attention", lambda failure: failure.law == ONE_TOKEN, find_network),
     Rule("attention", lambda failure: failure.not_one, find_several),
-    Rule("attention", lambda failure: failure.may_have_front, find_front),
+    Rule("attention", lambda failure: failure.may_have_front, front_guess),
     Rule("multi-head", lambda failure: failure.law == ONE_TOKEN_LAYER, find_network),
     Rule("multi-head", lambda failure: bool(failure.law) and failure.law not in ALL_HEADS, find_residual),
-    Rule("multi-head", lambda failure: failure.may_have_front, find_front),
+    Rule("multi-head", lambda failure: failure.may_have_front, front_guess),
     Rule("multi-head", lambda failure: failure.law == ASKED_AGAIN, lambda oracle, rng, opening: ONE_HEAD),  # noise
 )
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from .._checks import BALANCE_QUERIES, JUDGE_QUERIES, ODDS_QUERIES, QUERIES, SIGN_QUERIES
 from .._families import AUTO, FAMILIES, SINGLE_HEAD, Family, named, with_option
-from .._limits import check_budget
+from .._limits import require_budget
 from .._models import Norm
 from .._oracles import PLACES, Oracle
 from .._plan import plan
-from .._validate import check_memory, check_rank, positive, whole
+from .._validate import positive, require_memory, require_rank, whole
 from .._version import __version__
 
 CHECKS = {"value": QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES}  # queries of all checks of a result
@@ -37,12 +37,12 @@ class Wanted(NamedTuple):
     places: int | None = None
 
 
-def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) -> None:
+def require_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) -> None:
     box, family, rank, norm = wanted.box, wanted.family, wanted.rank, wanted.norm
     dim = whole(getattr(box, "dim", None), "the dim of an oracle", least=1)
     if (declared := named(family)) is not None and (refusal := declared.refusal(box.answers)) is not None:
         raise ValueError(refusal)
-    check_rank(rank, dim)
+    require_rank(rank, dim)
     if wanted.accuracy is not None:
         positive(wanted.accuracy, "accuracy")
     if not (journal is None or isinstance(journal, str | PathLike)):
@@ -51,7 +51,7 @@ def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) ->
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
     if budget is not None:
-        check_budget(whole(budget, "budget", least=1), dim, wanted.accuracy, box.answers, JUDGE_QUERIES)
+        require_budget(whole(budget, "budget", least=1), dim, wanted.accuracy, box.answers, JUDGE_QUERIES)
     if not (norm is None or isinstance(norm, Norm) or (isinstance(norm, str) and norm == "auto")):
         raise TypeError(f"expected norm to be 'auto', None or a gh.Norm, got {norm!r}; try gh.Norm('layer', 1e-5)")
     if isinstance(norm, Norm) and (norm.eps is None or norm.place != "before"):
@@ -62,10 +62,10 @@ def check_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) ->
         whole(wanted.places, "places", least=PLACES)  # as many as the judge asks about
     if wanted.residual_map not in ("identity", None):
         raise ValueError(f"expected residual_map to be 'identity' or None, got {wanted.residual_map!r}")
-    check_memory(dim)
+    require_memory(dim)
 
 
-def check_network_wanted(network: Any, family: str) -> None:
+def require_network_choice(network: Any, family: str) -> None:
     if not isinstance(network, bool):
         raise TypeError(f"expected network to be True or False, got {network!r}")
     having = [name for name, declared in FAMILIES.items() if declared.inside] + [AUTO]

@@ -37,10 +37,10 @@ from .._recovery import Recovery
 from .._types import no_type_check
 from .arguments import (
     Wanted,
-    check_arguments,
-    check_network_wanted,
     expected_queries,
     family_without_look,
+    require_arguments,
+    require_network_choice,
     settings,
 )
 from .one_family import Outcome, recover_as
@@ -93,8 +93,8 @@ def recover(
     and "auto" means "attention". It takes as many queries per free parameter as `accuracy` asks for bits, or 40.
     """
     wanted = Wanted(as_oracle(oracle), family, rank, accuracy, norm, residual_map, seed, places)
-    check_arguments(wanted, budget, journal, progress)
-    check_network_wanted(network, family)
+    require_arguments(wanted, budget, journal, progress)
+    require_network_choice(network, family)
     kept = nullcontext((wanted.box, None)) if journal is None else journalled(wanted.box, journal, settings(wanted))
     with bar() if progress is True else nullcontext(progress or None) as report, kept as (asked, file):
         with guarded(asked, budget, report) as box:

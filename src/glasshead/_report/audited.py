@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .._audit import AUDIT_FORMAT
-from .run import read_json
+from .run import load_json
 
 AUDIT_FILE = "audit.json"
 TEXT, NUMERIC, MAYBE = str, (int, float), (int, float, type(None))
@@ -57,7 +57,7 @@ LEAK_FIELDS: dict[str, Any] = {"answers": TEXT, "width": MAYBE, "singular": list
 def audit_data(folder: Path) -> dict[str, Any]:
     """All that the page of an audit shows, as JSON takes it; a ValueError says what is wrong with the file."""
     path = folder / AUDIT_FILE
-    fields = read_json(path, "an audit written by glasshead audit")
+    fields = load_json(path, "an audit written by glasshead audit")
     if fields.get("format") != AUDIT_FORMAT:
         raise ValueError(
             f"{path} is not of this version: expected the format {AUDIT_FORMAT!r}, got {fields.get('format')!r}; "

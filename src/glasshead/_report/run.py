@@ -85,7 +85,7 @@ class Run:
         path = folder / RUN_FILE
         if not path.is_file():
             return None
-        fields = read_json(path, "a run written by glasshead recover")
+        fields = load_json(path, "a run written by glasshead recover")
         if fields.get("format") != RUN_FORMAT:
             raise ValueError(
                 f"{path} is not of this version: expected the format {RUN_FORMAT!r}; recover again to make it"
@@ -122,7 +122,7 @@ def shown_command(arguments: Sequence[str]) -> str:
     return without_secrets(shlex.join(["glasshead", *arguments]))
 
 
-def read_json(path: Path, what: str) -> dict[str, Any]:
+def load_json(path: Path, what: str) -> dict[str, Any]:
     """The object in a file that should hold `what`; a ValueError says why it does not."""
     if path.stat().st_size > LARGEST_FILE:
         raise ValueError(f"{path} is not {what}: it has more than {LARGEST_FILE:,} bytes")

@@ -124,7 +124,7 @@ class Columns:
         if begun is None:
             return meter.columns(B[start : start + count], K[:keys])
         ready, seen = start + len(begun), begun.t.shape[1]
-        measured = meter.blocks([(B[start:ready], K[seen:]), (B[ready : ready + count], K[:keys])])
+        measured = meter.read_blocks([(B[start:ready], K[seen:]), (B[ready : ready + count], K[:keys])])
         self._add(begun, next(measured))
         return next(measured)
 

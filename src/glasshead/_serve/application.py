@@ -46,7 +46,7 @@ def application(box: ServedBox, log: Log) -> FastAPI:
     async def refused(_: Request, error: Refusal) -> Response:
         return Response(problem(str(error)), error.status, headers_of(error), "application/json")
 
-    def check_model(name: str, version: str = MODEL_VERSION) -> None:
+    def require_model(name: str, version: str = MODEL_VERSION) -> None:
         if (name, version) != (box.settings.name, MODEL_VERSION):
             raise Refusal(404, f"expected the model {box.settings.name!r}, version {MODEL_VERSION}, got another")
 
@@ -64,34 +64,34 @@ def application(box: ServedBox, log: Log) -> FastAPI:
 
     @app.get("/v2/models/{name}", summary="What the model takes and gives", response_model=ModelMetadata)
     async def metadata(name: str) -> Any:
-        check_model(name)
+        require_model(name)
         return box.metadata()
 
     @app.get("/v2/models/{name}/versions/{version}", summary="The same of a version", response_model=ModelMetadata)
     async def version_metadata(name: str, version: str) -> Any:
-        check_model(name, version)
+        require_model(name, version)
         return box.metadata()
 
     triton: Any = {"response_model": ModelConfiguration, "response_model_exclude_none": True}
 
     @app.get("/v2/models/{name}/config", summary="The same as Triton says it", **triton)
     async def configuration(name: str) -> Any:
-        check_model(name)
+        require_model(name)
         return box.configuration()
 
     @app.get("/v2/models/{name}/versions/{version}/config", summary="The same of a version", **triton)
     async def version_configuration(name: str, version: str) -> Any:
-        check_model(name, version)
+        require_model(name, version)
         return box.configuration()
 
     @app.get("/v2/models/{name}/ready", summary="Does the model answer?", response_model=Ready)
     async def model_ready(name: str) -> Any:
-        check_model(name)
+        require_model(name)
         return {"name": name, "ready": True}
 
     @app.get("/v2/models/{name}/versions/{version}/ready", summary="Does that version?", response_model=Ready)
     async def version_ready(name: str, version: str) -> Any:
-        check_model(name, version)
+        require_model(name, version)
         return {"name": name, "ready": True}
 
     described: Any = {
@@ -102,12 +102,12 @@ def application(box: ServedBox, log: Log) -> FastAPI:
 
     @app.post("/v2/models/{name}/infer", summary="Ask it", **described)
     async def infer(name: str, request: Request) -> Response:
-        check_model(name)
+        require_model(name)
         return await answered(request)
 
     @app.post("/v2/models/{name}/versions/{version}/infer", summary="Ask that version", **described)
     async def version_infer(name: str, version: str, request: Request) -> Response:
-        check_model(name, version)
+        require_model(name, version)
         return await answered(request)
 
     async def answered(request: Request) -> Response:

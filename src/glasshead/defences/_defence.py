@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._types import Answering, ArrayLike, no_type_check
-from .._validate import check_callable, positive
+from .._validate import positive, require_callable
 
 
 class Defence:
@@ -30,7 +30,7 @@ class Defence:
 
     def __init__(self, f: Answering, setting: str = "", *, tolerance: float | None = 0.0, rtol: float = 0.0) -> None:
         """`setting` is for the repr; `tolerance` and `rtol` are what this defence alone keeps, None for nothing."""
-        check_callable(f)
+        require_callable(f)
         self._f, self._setting = f, setting
         if hasattr(f, "dim"):
             self.dim: int = getattr(f, "dim")  # noqa: B009, only where it has one

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._linalg import rms
 from .._types import Float, no_type_check
-from .._validate import as_real, check_shape, real
+from .._validate import as_real, real, require_shape
 from ._commutant import CouplingNoise, Split, nearest_to_commuting, split_at_gap
 
 ASYMMETRY = 0.1  # of the size of an entry: as much can be error
@@ -27,7 +27,7 @@ def symmetric_parts(matrices: ArrayLike | Sequence[ArrayLike], tol: float | None
     given = as_real(matrices, "matrices").astype(np.float64, copy=False)
     A = given[None] if given.ndim == 2 else given
     fits = A.ndim == 3 and A.shape[1] == A.shape[2] and A.size > 0
-    check_shape(fits, "matrices of shape (m, n, n) with m, n >= 1", A.shape)
+    require_shape(fits, "matrices of shape (m, n, n) with m, n >= 1", A.shape)
     symmetric = (A + A.transpose(0, 2, 1)) / 2
     asymmetry, size = np.sqrt(np.mean((A - symmetric) ** 2)), np.sqrt(np.mean(A**2))
     if asymmetry > max(ASYMMETRY * size, 3 * (tol or 0.0)):

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._models import Attention, MultiHead
 from .._types import ArrayLike, no_type_check
-from .._validate import as_real, check_shape
+from .._validate import as_real, require_shape
 
 SUM_ROUNDING = 1e-12  # of the sum of the weights, which the paper has equal to 1
 
@@ -28,7 +28,7 @@ def proposition_7_1(model: Attention, weights: ArrayLike) -> MultiHead:
     if not np.any(model.v):
         raise ValueError("expected a head with v != 0, as in the proposition, got v = 0")
     weights = as_real(weights, "weights")
-    check_shape(weights.ndim == 1 and weights.size > 0, "weights of shape (heads,)", weights.shape)
+    require_shape(weights.ndim == 1 and weights.size > 0, "weights of shape (heads,)", weights.shape)
     if weights.min() < 0 or abs(weights.sum() - 1) > SUM_ROUNDING * len(weights):
         raise ValueError(f"expected non-negative weights that add up to 1, got {weights.tolist()}")
     return MultiHead([model.with_values(weight * model.v) for weight in weights], bias=model.bias)

@@ -11,7 +11,7 @@ from .._models import Attention, MultiHead
 from .._oracles import Oracle, Within, as_oracle
 from .._recovery import Recovery, recovered
 from .._types import Answering, ArrayLike
-from .._validate import as_real, check_shape
+from .._validate import as_real, require_shape
 from .theorem_4_1 import theorem_4_1
 
 ORTHONORMAL = 1e-8  # bases found numerically are orthonormal to about 1e-14; typed ones to fewer digits
@@ -33,7 +33,7 @@ def proposition_c_2(oracle: Oracle | Answering, bases: Iterable[ArrayLike]) -> R
     in the order of the bases; the proof leaves no queries for a check.
     """
     oracle = as_oracle(oracle)
-    bases = check_bases(bases, oracle.dim)
+    bases = require_bases(bases, oracle.dim)
     start = oracle.queries
     found = [read_within(oracle, E, h) for h, E in enumerate(bases)]
     pairs = zip(bases, (one.model for one in found if isinstance(one.model, Attention)), strict=True)
@@ -56,12 +56,12 @@ def read_within(oracle: Oracle, E: np.ndarray, h: int) -> Recovery:
         ) from error
 
 
-def check_bases(given: Iterable[ArrayLike], dim: int) -> list[np.ndarray]:
+def require_bases(given: Iterable[ArrayLike], dim: int) -> list[np.ndarray]:
     bases = [as_real(E, "bases").astype(np.float64, copy=False) for E in given]
     if not bases:
         raise ValueError("expected at least one basis of shape (d, d_h), got none")
     for E in bases:
-        check_shape(E.ndim == 2 and len(E) == dim and E.size > 0, f"bases of shape ({dim}, d_h)", E.shape)
+        require_shape(E.ndim == 2 and len(E) == dim and E.size > 0, f"bases of shape ({dim}, d_h)", E.shape)
     together = np.hstack(bases)
     off = float(np.abs(together.T @ together - np.eye(together.shape[1])).max())
     if off > ORTHONORMAL:

@@ -11,7 +11,7 @@ from .._models import Attention
 from .._oracles import Oracle, as_oracle, read_unit_rows
 from .._recovery import Recovery, recovered
 from .._types import Answering, no_type_check
-from .._validate import check_rank, whole
+from .._validate import require_rank, whole
 from .theorem_4_1 import read_unit_scores
 
 ITERATION_LEFTOVER = 1e-5  # singular values below this part of the largest are what an iteration leaves, not rank
@@ -32,7 +32,7 @@ def theorem_5_1(oracle: Oracle | Answering, rank: int, measurements: int | None 
     """
     oracle = as_oracle(oracle)
     d, start = oracle.dim, oracle.queries
-    check_rank(whole(rank, "rank"), d)
+    require_rank(whole(rank, "rank"), d)
     least = rank * (2 * d - rank)
     m = sensing.measurements_needed(d, rank) if measurements is None else measurements
     if m < least:

@@ -15,7 +15,7 @@ from .._oracles import Oracle, as_oracle, read_unit_rows
 from .._recovery import Recovery, recovered
 from .._types import Answering, no_type_check
 from .lemma_a_1 import TAU_CLIP, clipped_logit
-from .tolerance import MARGIN_CONSTANT, accuracy_for, check_assumptions
+from .tolerance import MARGIN_CONSTANT, accuracy_for, require_assumptions
 
 
 @no_type_check
@@ -44,10 +44,10 @@ def theorem_6_1(oracle: Oracle | Answering, W_bound: float, margin: float, corre
     which the paper's tolerance leaves to an entry, so that the theorem holds with the constants it has.
     """
     oracle = as_oracle(oracle)
-    d, most, margin = check_assumptions(oracle.dim, W_bound, margin)
+    d, most, margin = require_assumptions(oracle.dim, W_bound, margin)
     start = oracle.queries
     v = read_unit_rows(oracle)
-    check_visible(v, margin, oracle.tolerance)
+    require_visible(v, margin, oracle.tolerance)
     probes = NoisyProbes.of(v, most, margin, corrected)
     W, excess = read_clipped_W(oracle, v, probes)
     tau = whole_tolerance(oracle, v)
@@ -86,7 +86,7 @@ class NoisyProbes:
         return cls(u, np.where(visible, v, v[p]), np.where(visible, 0.5, shrunk), 1 / W_bound, visible, p)
 
 
-def check_visible(v: np.ndarray, margin: float, tolerance: float) -> None:
+def require_visible(v: np.ndarray, margin: float, tolerance: float) -> None:
     largest = float(np.abs(v).max())
     if largest <= margin / 2:
         raise NotIdentifiable(

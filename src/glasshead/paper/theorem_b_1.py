@@ -17,7 +17,7 @@ from .._recovery import Recovery, recovered
 from .._types import no_type_check
 from .._validate import real, whole
 from .lemma_a_1 import LIPSCHITZ, TAU_CLIP, clipped_logit
-from .tolerance import check_assumptions
+from .tolerance import require_assumptions
 
 BISECTION_CONSTANT = 0.5  # the "Const" of the proof; see the docstring of theorem_b_1
 MARGIN_ROUNDED = 1e-12  # relative: what rounding may add to the largest margin that there is
@@ -49,7 +49,7 @@ def theorem_b_1(
     rounded from, `2 eps_v / (margin (margin - eps_v))`, spends 0.0254. Bisection spends
     `tau sqrt(2 / (W_bound margin)) |v_hat_j / v_hat_i|`, at most `0.0257 Const`, so any `Const` up to 0.95 will do.
     """
-    check_oracle(oracle)
+    require_oracle(oracle)
     need = Needed.of(oracle.dim, W_bound, margin, eps_W, delta)
     if need.queries > whole(max_queries, "max_queries", least=1):
         raise ValueError(
@@ -58,7 +58,7 @@ def theorem_b_1(
         )
     start = oracle.queries
     v = read_mean_direction(oracle, need.samples, np.random.default_rng(seed))
-    check_margin(v, margin, need.eps_v)
+    require_margin(v, margin, need.eps_v)
     W, excess = read_W_by_signs(oracle, v, need)
     contradicted = excess > need.eps_W / (2 * LIPSCHITZ * need.W_bound * need.dim)  # more than the weights can be off
     return recovered(
@@ -107,7 +107,7 @@ class Needed:
     @classmethod
     @no_type_check
     def of(cls, dim: int, W_bound: float, margin: float, eps_W: float, delta: float) -> Needed:
-        d, W, mu = check_assumptions(dim, W_bound, margin)
+        d, W, mu = require_assumptions(dim, W_bound, margin)
         most = 1 / math.sqrt(d)
         allowed = most * (1 + MARGIN_ROUNDED)
         real(margin, "margin", f"at most 1/sqrt(dim) = {most:.4g}, v having norm 1", lambda x: x <= allowed)
@@ -174,12 +174,12 @@ def read_yes_no(oracle: Oracle, X: np.ndarray) -> np.ndarray:
     return answers
 
 
-def check_oracle(oracle: Any) -> None:
+def require_oracle(oracle: Any) -> None:
     if not isinstance(oracle, Oracle):
         raise TypeError(f"expected a gh.SignOracle, got {type(oracle).__name__}; wrap it as gh.SignOracle(f)")
 
 
-def check_margin(v: np.ndarray, margin: Any, eps_v: float) -> None:
+def require_margin(v: np.ndarray, margin: Any, eps_v: float) -> None:
     i = int(np.argmin(np.abs(v)))
     if abs(v[i]) < margin - eps_v:
         raise TargetMismatch(

@@ -32,7 +32,7 @@ def tolerance_for(*, dim: int, W_bound: float, margin: float, eps_W: float, eps_
     `gh.paper.theorem_6_1(..., corrected=True)`, or of the uncorrected one where v has no zeros. The paper asks for
     accuracies below 1, but its proof does not need that. `gh.accuracy_for` is the way back.
     """
-    d, W, mu = check_assumptions(dim, W_bound, margin)
+    d, W, mu = require_assumptions(dim, W_bound, margin)
     of_W = mu * positive(eps_W, "eps_W") / (W_CONSTANT * W * W * d)
     return min(mu / MARGIN_CONSTANT, positive(eps_v, "eps_v") / math.sqrt(d), of_W)
 
@@ -47,13 +47,13 @@ def accuracy_for(*, dim: int, W_bound: float, margin: float, tolerance: float) -
 
     Above `margin / 4` the theorem says nothing about W, and `eps_W` is infinite.
     """
-    d, W, mu = check_assumptions(dim, W_bound, margin)
+    d, W, mu = require_assumptions(dim, W_bound, margin)
     tau = real(tolerance, "tolerance", "a number >= 0", lambda x: x >= 0)
     eps_W = W_CONSTANT * W * W * d * tau / mu if tau <= mu / MARGIN_CONSTANT else math.inf
     return Accuracy(eps_W, math.sqrt(d) * tau)
 
 
-def check_assumptions(dim: Any, W_bound: Any, margin: Any) -> tuple[int, float, float]:
+def require_assumptions(dim: Any, W_bound: Any, margin: Any) -> tuple[int, float, float]:
     """The three numbers that the theorem assumes to be known."""
     d = whole(dim, "dim", least=1)
     W = real(

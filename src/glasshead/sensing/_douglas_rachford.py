@@ -73,7 +73,7 @@ class DouglasRachford:
         self.threshold = float(np.linalg.norm(self.z, 2))
         self._anderson = Anderson()
 
-    def look(self) -> Iterate:
+    def current(self) -> Iterate:
         U, s, V = np.linalg.svd(self.z, full_matrices=False)
         rank = int(np.sum(s > self.threshold))
         low = Factors(U.T[:rank], s[:rank] - self.threshold, V[:rank])

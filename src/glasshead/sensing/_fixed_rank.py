@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from .._types import Float
 from ._factors import Factors, Tangent, damped_least_squares, retract
-from ._measurements import EvenRows, Point, as_measurements, check_matrix_rank, check_settings, degrees_of_freedom
+from ._measurements import EvenRows, Point, as_measurements, degrees_of_freedom, require_matrix_rank, require_settings
 from ._result import Progress, Sensed, zero
 
 # Single precision cannot resolve a linear solve much further; Gauss-Newton then gains these digits per step.
@@ -167,8 +167,8 @@ def fixed_rank(
     """
     lefts, rights, values = as_measurements(A, B, t)
     d1, d2 = lefts.shape[1], rights.shape[1]
-    check_matrix_rank(rank, d1, d2, len(values))
-    check_settings(tol, max_iterations)
+    require_matrix_rank(rank, d1, d2, len(values))
+    require_settings(tol, max_iterations)
     if not values.any():
         return zero(d1, d2)
     rows = EvenRows(lefts, rights, values)

@@ -33,7 +33,7 @@ def as_measurements(lefts: ArrayLike, rights: ArrayLike, values: ArrayLike) -> T
     return A, B, t
 
 
-def check_matrix_rank(rank: object, d1: int, d2: int, m: int) -> None:
+def require_matrix_rank(rank: object, d1: int, d2: int, m: int) -> None:
     if not isinstance(rank, int | np.integer) or not 1 <= rank <= min(d1, d2):
         raise ValueError(
             f"expected a whole rank from 1 to {min(d1, d2)} for a {d1} x {d2} matrix, got {rank!r}; "
@@ -47,7 +47,7 @@ def check_matrix_rank(rank: object, d1: int, d2: int, m: int) -> None:
         )
 
 
-def check_settings(tol: float, max_iterations: int) -> None:
+def require_settings(tol: float, max_iterations: int) -> None:
     if not 0 < tol < 1:
         raise ValueError(f"expected a relative tolerance 0 < tol < 1, got {tol!r}; leave it out for the default")
     if max_iterations < 1:

@@ -15,7 +15,7 @@ from .._types import Float
 from ._douglas_rachford import DouglasRachford, Iterate
 from ._factors import Factors, Tangent, least_norm, svd_factors
 from ._fixed_rank import gauss_newton
-from ._measurements import Constraints, EvenRows, Point, as_measurements, check_settings, degrees_of_freedom
+from ._measurements import Constraints, EvenRows, Point, as_measurements, degrees_of_freedom, require_settings
 from ._result import Certificate, Progress, Sensed, zero
 
 # Gauss-Newton from the right rank needs about six steps; more than this and the rank was wrong.
@@ -96,7 +96,7 @@ def nuclear_norm(
     Memory is that of one m x m matrix, time `m^3 / 3` operations once and `2 m^2 + 4 m d^2` per iteration.
     """
     lefts, rights, values = as_measurements(A, B, t)
-    check_settings(tol, max_iterations)
+    require_settings(tol, max_iterations)
     if not values.any():
         return zero(lefts.shape[1], rights.shape[1])
     rows = EvenRows(lefts, rights, values)
@@ -112,9 +112,9 @@ def _solve(constraints: Constraints, tol: float, max_iterations: int, progress: 
     solver, best, iteration, next_try = DouglasRachford(constraints), None, 0, 0.0
     while best is None or iteration < max_iterations:
         for _ in range(min(CHECK_EVERY, max_iterations - iteration) - 1):
-            solver.advance(solver.look())
+            solver.advance(solver.current())
         iteration = min(iteration + CHECK_EVERY, max_iterations)
-        now = solver.look()
+        now = solver.current()
         y = solver.dual(now)
         found = _prove(constraints, now, y, tol, iteration >= next_try)
         next_try = RETRY * iteration if iteration >= next_try else next_try

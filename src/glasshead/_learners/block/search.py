@@ -161,7 +161,7 @@ def find_exact(
             break
     few = few_digits(oracle)
     if not (few and at.kinked):
-        check_drop(heads, dropped)
+        refuse_full_rank(heads, dropped)
     for moved in FEW_MOVED if few else MOVED:
         moved /= 1 + condition(view) / ILL_PAIRED
         sharper = read_pairs(oracle, at, heads, total, moved, wanted)
@@ -175,11 +175,11 @@ def find_exact(
         rows, heads, total, view = again, better, sharper, seen
         if not few and heads.misfit <= ENOUGH * condition(view) * oracle.roundoff:
             break
-    check_drop(heads, dropped)
+    refuse_full_rank(heads, dropped)
     return Found(references, total, way, heads, view)
 
 
-def check_drop(heads: Heads, dropped: float) -> None:
+def refuse_full_rank(heads: Heads, dropped: float) -> None:
     """Refuses heads of whose rows the ranks do not drop."""
     if not heads.ratio <= dropped:
         raise NotConverged(f"value maps of {len(heads.V)} heads fit what single keys move only to {heads.ratio:.0e}")

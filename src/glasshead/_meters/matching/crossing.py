@@ -63,7 +63,7 @@ class Crossings(Ruler):
         off = self.rng.standard_normal(u.shape) / np.sqrt(u.shape[1])
         return (self.normal + 0.3 * off) * row_lengths(u)[:, None]
 
-    def learn_from(self, asked: int, failed: int) -> None:
+    def adjust_reach(self, asked: int, failed: int) -> None:
         """Nothing: the length of a probe follows from where answers change."""
 
     def read_yes(self, q: np.ndarray, u: np.ndarray, length: np.ndarray, copies: int) -> np.ndarray:

@@ -64,7 +64,7 @@ class Ruler:
         s, error = found.s.copy(), found.error.copy()
         acceptable = self.acceptable(found)
         todo = np.flatnonzero(~found.good | (error > acceptable))
-        self.learn_from(len(q), len(todo))
+        self.adjust_reach(len(q), len(todo))
         stretch = np.where(found.far[todo], 3.0, np.sqrt(2))
         for _ in range(self.rounds):
             if len(todo) == 0:
@@ -80,7 +80,7 @@ class Ruler:
             raise self.refusal(q[todo[0]], u[todo[0]])
         return s, error
 
-    def learn_from(self, asked: int, failed: int) -> None:
+    def adjust_reach(self, asked: int, failed: int) -> None:
         """Shorter probes from now on where too many fail: those cost three times as much."""
         self.asked, self.failed = self.asked + asked, self.failed + failed
         if self.asked >= CROWD and self.failed > WORRYING * self.asked and self.reach > LEAST_REACH:

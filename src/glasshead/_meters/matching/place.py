@@ -131,7 +131,7 @@ class PlacePilots:
                     break
                 continue
             found = self.ruler.read_matches(*probes)
-            self.check_apart(found, *probes)
+            self.refuse_sideways(found, *probes)
             size = np.where(found.far | ~np.isfinite(found.s), 2 * self.curve.limit, np.abs(found.s))
             typical = rms(size) + LEAST_DIVISOR
             if found.good.sum() < FEWEST_PILOTS or typical > 2 * self.curve.typical:
@@ -147,7 +147,7 @@ class PlacePilots:
             rho = longer
         return best
 
-    def check_apart(self, found: Matched, q: np.ndarray, u: np.ndarray) -> None:
+    def refuse_sideways(self, found: Matched, q: np.ndarray, u: np.ndarray) -> None:
         """Refuses a box whose answers to sequences with the same attention output, that of one head, are not the same
         for any probe, twice in a row: they move along with the reference's, but sideways."""
         self.apart = self.apart + 1 if found.apart is not None and found.apart.all() else 0

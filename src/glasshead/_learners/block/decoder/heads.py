@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from ...._errors import NotConverged
 from ...._linalg import LEAST_DIVISOR, NullSpace, norms, svd
 from ...._oracles import LongToken
-from .rows import FAR_OFF, MOST_DROPPED, SPARE_ROWS, KeyAnswers, find_null_spaces, read_key_answers
+from .rows import FAR_OFF, MOST_DROPPED, SPARE_ROWS, KeyAnswers, best_null_spaces, read_key_answers
 from .spaces import read_looks
 
 ROW_ANGLES = 0.5, 0.2, 1.2  # between keys and last tokens, on the sphere: the only length that there is
@@ -105,7 +105,7 @@ def read_somewhere(view: LongToken, rng: np.random.Generator, draws: range) -> t
         for angle in ROW_ANGLES:
             try:
                 rows = rows if angle == ROW_ANGLES[0] else read_key_answers(view, q, angle, rng, rows.outputs)
-                return read_unmixed(view, rows, find_null_spaces(view, rows, ways), angle, rng), angle
+                return read_unmixed(view, rows, best_null_spaces(view, rows, ways), angle, rng), angle
             except NotConverged as error:
                 reason = str(error)
     raise NotConverged(f"{reason}: {NO_HEADS}")

@@ -199,15 +199,15 @@ def read_eps(view: LongToken, model: Block, rng: np.random.Generator) -> float |
     """The eps of the norm in front, from keys so short that it shows; None where it never does."""
     q, key = view.sphere.random((2, 1), rng)
     for length in SHORT_KEYS:
-        shrunk = find_shrunk(view, model, key, q, view.read_short(key[None], q, length))
+        shrunk = shrunk_share(view, model, key, q, view.read_short(key[None], q, length))
         if shrunk < 1 - VISIBLE:
             length = float(length * np.sqrt(1 / shrunk**2 - 1))  # there it shows best
-            shrunk = find_shrunk(view, model, key, q, view.read_short(key[None], q, length))
+            shrunk = shrunk_share(view, model, key, q, view.read_short(key[None], q, length))
             return float(length**2 * (1 / shrunk**2 - 1))
     return None
 
 
-def find_shrunk(view: LongToken, model: Block, key: np.ndarray, q: np.ndarray, moved: np.ndarray) -> float:
+def shrunk_share(view: LongToken, model: Block, key: np.ndarray, q: np.ndarray, moved: np.ndarray) -> float:
     """How long a normalised key is that moves the answer like this, over one that eps does not shorten."""
     basis = view.sphere.basis
     stream = np.eye(basis.shape[1]) if view.stream is None else view.stream

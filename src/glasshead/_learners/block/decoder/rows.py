@@ -60,7 +60,7 @@ def read_key_answers(
     return KeyAnswers(q, keys - q, y @ outputs, outputs)
 
 
-def find_null_spaces(view: LongToken, rows: KeyAnswers, ways: list[list[Look]]) -> list[NullSpace]:
+def best_null_spaces(view: LongToken, rows: KeyAnswers, ways: list[list[Look]]) -> list[NullSpace]:
     """The first way to tell heads apart that is true of the rows."""
     best = np.inf
     for way in ways:

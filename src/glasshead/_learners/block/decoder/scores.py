@@ -141,7 +141,7 @@ class Fits:
             A = np.concatenate([np.einsum("btp,tpr->btr", D, bases), own], axis=2)
             yield A.reshape(count * n, -1), bases, slice(None)
 
-    def look_for_spaces(self, found: list[Fitted]) -> None:
+    def set_spaces(self, found: list[Fitted]) -> None:
         """Whether keys so far lie in spaces of few dimensions; how they turn there from one place to the next."""
         spaces = few_dimensions(found, self.groups, self.view.errors(LEAVES_SPACE, MOST_LOST))
         if spaces is None:
@@ -196,7 +196,7 @@ def read_all_keys(view: LongToken, heads: Readings, offsets: int, rng: np.random
         tokens[j], one = fits.read_near(q)
         found.append(one)
         if fits.spaces is None:
-            fits.look_for_spaces([one for one, fine in zip(found, usual(found), strict=True) if fine])
+            fits.set_spaces([one for one, fine in zip(found, usual(found), strict=True) if fine])
     for _ in range(REDRAWS):  # last tokens at which scores do not fit
         for j in np.flatnonzero(~usual(found)):
             tokens[j], found[j] = fits.read_near(fits.nearby(tokens[j]))
