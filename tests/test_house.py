@@ -19,8 +19,10 @@ from types import ModuleType
 import pytest
 from bench import tree
 
+import glasshead as gh
 from glasshead import _errors
 
+from .asking import Package, says_so
 from .extending import SECTIONS, add, blocks, extended, run
 
 ROOT, SOURCE = tree.ROOT, tree.SOURCE
@@ -96,6 +98,84 @@ def test_docstrings_stand_alone():
             if said and MIDDLES.match(said):
                 begun.append(f"{path.relative_to(SOURCE)}:{part.lineno} {said.splitlines()[0]}")
     assert begun == []
+
+
+PROTOCOL = "columns", "full", "low_rank"  # of meters, and the schemes that call it
+ANSWERING = "_boxes", "_models", "_serve"  # what is asked: it reads files, servers and its own numbers
+UNFOLLOWED = {
+    "_oracles.box:BoxOracle._ask": "it calls the user's function",
+    "_recover.surroundings:recover_inside": "`_families` names the function that asks",
+}
+
+
+def misnamed(source: Path) -> list[str]:
+    """Functions that ask, whose names do not say so; but for public names and the protocol."""
+    asking = [one for one in Package(source).asking if not one.name.startswith("__") and not says_so(one.name)]
+    modules = gh, gh.paper, gh.baselines
+    public = {name for module in modules for name in dir(module) if callable(getattr(module, name))}
+    return sorted(str(one) for one in asking if one.name not in {*public, *PROTOCOL})
+
+
+def test_what_asks_is_named_with_a_verb():
+    """The unit of cost is the query, so a name says whether a call spends any."""
+    assert misnamed(SOURCE) == []
+
+
+def test_what_is_named_with_such_a_verb_asks():
+    """Itself, or by what it is handed, or by what is named so."""
+    package = Package(SOURCE)
+    named = [one for one in package.functions if says_so(one.name) and one.module.partition(".")[0] not in ANSWERING]
+    idle = [one for one in named if one not in package.asking and not one.called and not any(map(says_so, one.names))]
+    assert sorted(map(str, idle)) == sorted(UNFOLLOWED)
+
+
+BOX = """
+class Oracle:
+    def __call__(self, X): ...
+
+class View:
+    def __init__(self, oracle: Oracle):
+        self.inner = oracle
+
+    def __call__(self, X):
+        return self.inner(-X)
+
+class Meter:
+    oracle: Oracle
+
+    def {name}(self, X):
+        return {question}
+
+def apply(f, X):
+    return f(X)
+
+def shape(oracle: Oracle, X):
+    return oracle.dim, X.shape
+"""
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "self.oracle(X)",
+        "View(self.oracle)(X)",
+        "apply(self.oracle, X)",
+        "apply(lambda x: self.oracle(x), X)",
+        "[self.read(x) for x in X]",
+    ],
+)
+def test_a_participle_that_asks_is_noticed(question, tmp_path):
+    for name, said in [("tuned", ["box:Meter.tuned"]), ("read_tuned", []), ("__call__", [])]:
+        more = "\n    def read(self, x):\n        return self.oracle(x)\n" if "read" in question else ""
+        code = BOX.format(name=name, question=question)
+        (tmp_path / "box.py").write_text(code.replace("\ndef apply", f"{more}\ndef apply"))
+        assert misnamed(tmp_path) == said
+
+
+@pytest.mark.parametrize("quiet", ["shape(self.oracle, X)", "apply(abs, X)", "self.oracle.dim"])
+def test_a_participle_that_calculates_is_none_that_asks(quiet, tmp_path):
+    (tmp_path / "box.py").write_text(BOX.format(name="tuned", question=quiet))
+    assert misnamed(tmp_path) == []
 
 
 NAME = re.compile(r"`([A-Za-z_]\w{2,})(?:\[[^`\]]*\])?`")  # alone, or with an index: not a formula
