@@ -72,8 +72,8 @@ def test_changes_are_looked_for_as_far_as_bounds_move_them():
     around, times = found.neighbours(0.0, 40, rng), []
     for key in keys:
         middle, h = (key.low + key.high) / 2, 1e-4
-        slope = abs(UNIT(key.beside(middle + h)[None]) - UNIT(key.beside(middle - h)[None])) / (2 * h)
-        off = [float(near(key.beside(middle)[None])[0] / slope[0]) for near in around]
+        slope = abs(UNIT(key.pair(middle + h)[None]) - UNIT(key.pair(middle - h)[None])) / (2 * h)
+        off = [float(near(key.pair(middle)[None])[0] / slope[0]) for near in around]
         times.append((key.high - key.low) / 2 / np.sqrt(np.mean(np.square(off))))
     assert 20 <= len(keys) <= 40
     assert 4.0 < np.mean(times) < 6.0

@@ -52,7 +52,7 @@ class Balancing:
     def at(self, along: float) -> np.ndarray:
         return self.key + along * self.way
 
-    def beside(self, along: float) -> np.ndarray:
+    def pair(self, along: float) -> np.ndarray:
         return np.stack([self.at(along), self.last])
 
     @property
@@ -78,7 +78,7 @@ def check_balance(oracle: Oracle, learned: LearnedHead, rng: np.random.Generator
 
 def check_ends(oracle: Oracle, keys: list[Balancing], law: str) -> Evidence | None:
     ends = [(key, end) for key in keys for end in (0, 1)]
-    return check_sides(oracle, [key.beside(key.ends[end]) for key, end in ends], sides_at(ends), law)
+    return check_sides(oracle, [key.pair(key.ends[end]) for key, end in ends], sides_at(ends), law)
 
 
 def sides_at(ends: list[tuple[Balancing, int]]) -> np.ndarray:
@@ -96,7 +96,7 @@ def find_changes(oracle: Oracle, keys: list[Balancing]) -> list[Balancing]:
     """The keys, each with ends as close to each other as it wants."""
     while todo := [i for i, key in enumerate(keys) if key.high - key.low > key.width]:
         middles = [(keys[i].low + keys[i].high) / 2 for i in todo]
-        answers = ask_by_length(oracle, [keys[i].beside(middle) for i, middle in zip(todo, middles, strict=True)])[:, 0]
+        answers = ask_by_length(oracle, [keys[i].pair(middle) for i, middle in zip(todo, middles, strict=True)])[:, 0]
         for i, middle, answer in zip(todo, middles, answers, strict=True):
             keys[i] = replace(keys[i], **{"high" if bool(answer) == keys[i].yes else "low": middle})
     return keys
@@ -116,16 +116,16 @@ def balancing_keys(oracle: Oracle, learned: LearnedHead, size: float, rng: np.ra
         if (along := balanced_along(head, key, last, way)) is None:
             continue
         made = Balancing(key, last, way, yes, along, along, 0.0, 0.0)
-        X = made.beside(along)
+        X = made.pair(along)
         step = CLOSE * float(abs(X[0] @ head.v + head.bias))
-        moved = float(np.ptp(head(np.stack([made.beside(along - step), made.beside(along + step)]))))
+        moved = float(np.ptp(head(np.stack([made.pair(along - step), made.pair(along + step)]))))
         if moved == 0:
             continue
         slope = moved / (2 * step)
         off = np.array([abs(float(np.asarray(near(X[None]))[0])) for near in around]) / slope
         pad = PADDED * float(exact.allowed(X[None], oracle)[0]) / slope
         far = NEIGHBOUR_TIMES * float(off.max()) + pad
-        if far < step and float(np.linalg.norm(made.beside(along + far + pad), axis=1).max()) <= oracle.reach:
+        if far < step and float(np.linalg.norm(made.pair(along + far + pad), axis=1).max()) <= oracle.reach:
             found += 1
             width = max(rms(off) / FINER, pad)
             yield replace(made, low=along - far, high=along + far, width=width, pad=pad)

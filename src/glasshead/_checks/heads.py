@@ -94,7 +94,7 @@ def less_than_usual(residual: float, oracle: Oracle) -> str:
 
 def typical_tokens(learned: LearnedMultiHead, reach: float) -> np.ndarray:
     """The token length at which the scores of a typical head differ by a few units; several, where heads differ so much
-    that one length would leave some of them asleep or saturated. The mean has none, so that any will do."""
+    that one length would leave some of them with equal weights or saturated. The mean has none, so that any will do."""
     heads = choosy(learned)
     sizes = np.sort([head_length(head) for head in heads])
     if len(sizes) == 0:

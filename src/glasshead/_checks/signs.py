@@ -76,7 +76,7 @@ def flat_size(learned: LearnedHead) -> float:
     return FLAT_SCORE * min(1 / max(learned.bound, LEAST_BOUND) ** 0.5, 1 / max(of_bias, LEAST_BOUND))
 
 
-def beside_changes(
+def boundary_sequences(
     oracle: Oracle, learned: LearnedHead, X: list[np.ndarray], rng: np.random.Generator
 ) -> list[np.ndarray]:
     """Sequences moved along v next to a change of the answer, on one side and the other in turn, no further from it
@@ -125,8 +125,8 @@ def check_sides_everywhere(
     """The judge where answers are yes and no: next to a change of the answer, as to keys that balance each other, and
     on ordinary sequences of these kinds."""
     names = (USERS, SUITED, SINGLES) if learned.one_head else ()
-    beside = [x for kind in kinds if kind.name in names for x in kind.X]
-    if beside and (broken := check_changes(oracle, learned, beside, rng)) is not None:
+    near = [x for kind in kinds if kind.name in names for x in kind.X]
+    if near and (broken := check_changes(oracle, learned, near, rng)) is not None:
         return replace(held, evidence=broken)
     if isinstance(learned, LearnedHead) and (broken := check_balance(oracle, learned, rng)) is not None:
         return replace(held, evidence=broken)
@@ -138,7 +138,7 @@ def check_sides_everywhere(
 
 def check_changes(oracle: Oracle, learned: Any, near: list[np.ndarray], rng: np.random.Generator) -> Evidence | None:
     """What sequences next to a change of the answer say against it, if any does."""
-    X = beside_changes(oracle, learned, near, rng)
+    X = boundary_sequences(oracle, learned, near, rng)
     if not X:
         return None
     sure = Voting(oracle) if oracle.flips > 0 else oracle

@@ -27,7 +27,7 @@ HIGHEST = np.array([1, -8, 28, -56, 70, -56, 28, -8, 1]) / np.sqrt(12870)  # wha
 STENCIL_PLACES = np.arange(-4, 5)
 AROUND = STENCIL_PLACES[STENCIL_PLACES != 0]
 GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))  # radians: multiples of it are spread over the circle and never opposite
-ROOMY = 24  # dimensions from which three may be kept for base points
+LARGE_DIM = 24  # dimensions from which three may be kept for base points
 FEW_OUTPUTS, MOST_KEPT = 4, 4  # so few numbers leave it to points to tell neurons apart: in a plane they are too alike
 
 
@@ -152,6 +152,6 @@ def find_domain(oracle: Oracle, sphere: bool, radius: float, accepted: float, rn
     frame = random_rotation(oracle.dim, rng)
     if not sphere:
         return Anywhere(oracle, frame, radius, 0, accepted)
-    domain = SphereDomain(oracle, frame, radius, 3 if oracle.dim >= ROOMY else 2, accepted)
+    domain = SphereDomain(oracle, frame, radius, 3 if oracle.dim >= LARGE_DIM else 2, accepted)
     few = domain.ask(radius * frame[:1]).shape[1] < FEW_OUTPUTS
     return replace(domain, kept=min(MOST_KEPT, max(2, oracle.dim // 4))) if few else domain

@@ -173,8 +173,8 @@ def find_span(domain: Domain, steps: Steps, widest: int | None, rng: np.random.G
         span, all_of_them = span_of(curvature), symmetric_size(curvature.D)
         rows = curvature.rows_for(len(curvature.points))
         seen_whole = span is not None and (span.size <= ROWS_FILLED * rows or rows >= ENOUGH_ROWS * all_of_them)
-        roomy = span is not None and span.filling <= FILLING and len(span.basis) <= most_members(curvature.D)
-        if span is not None and seen_whole and roomy:
+        unfilled = span is not None and span.filling <= FILLING and len(span.basis) <= most_members(curvature.D)
+        if span is not None and seen_whole and unfilled:
             return span
         if rows < ENOUGH_ROWS * all_of_them and not seen_whole:
             wanted = int(np.ceil(min(1.3 * rows, ENOUGH_ROWS * all_of_them) / curvature.rows_for(1)))

@@ -159,18 +159,18 @@ ROWS = 2  # a sum of heads is learned from one and two tokens
 
 
 class Recorded(Wrapper):
-    """Keeps queries and answers, the first ones, as far as there is room. One token alone counts as two copies."""
+    """Keeps queries and answers, the first ones, up to `KEPT_NUMBERS` in all. One token alone counts as two copies."""
 
     def __init__(self, inner: Oracle):
         super().__init__(inner)
-        self.room = KEPT_NUMBERS
+        self.capacity = KEPT_NUMBERS
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         answers = np.asarray(self.inner(X))
         size = X[:, :1].size * ROWS + answers.size
-        if X.shape[1] <= ROWS and size <= self.room and len(X):
-            self.room -= size
+        if X.shape[1] <= ROWS and size <= self.capacity and len(X):
+            self.capacity -= size
             two = np.broadcast_to(X, (len(X), 1, self.dim)).repeat(ROWS, axis=1) if X.shape[1] == 1 else X.copy()
             self._kept.append((two, answers))
         return answers

@@ -100,8 +100,8 @@ def companions(samples: Samples, gaps, no_left, no_right, rng) -> np.ndarray:
     out = []
     for i in sorted(from_left | from_right):
         sides = [side for side, known in ((1, from_left), (-1, from_right)) if i in known]
-        room = min(width[i if side > 0 else i - 1] for side in sides)
-        out.append(t[i] + samples.noise.companion * room * sides[rng.integers(len(sides))] * rng.uniform(0.8, 1.2))
+        narrower = min(width[i if side > 0 else i - 1] for side in sides)
+        out.append(t[i] + samples.noise.companion * narrower * sides[rng.integers(len(sides))] * rng.uniform(0.8, 1.2))
     return np.array(out)
 
 

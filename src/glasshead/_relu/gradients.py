@@ -52,12 +52,12 @@ SPAN = 0.45  # of an arc: samples this far apart determine its piece well enough
 
 @dataclass(frozen=True)
 class Arcs:
-    """`in_plane[i]` is (C, S) of the piece `C cos + S sin` on arc i, `room[i]` the way from its middle to its ends."""
+    """`in_plane[i]` is (C, S) of the piece `C cos + S sin` on arc i, `half_width[i]` half its length."""
 
     low: Float[np.ndarray, "n"]
     high: Float[np.ndarray, "n"]
     middle: Float[np.ndarray, "n"]
-    room: Float[np.ndarray, "n"]
+    half_width: Float[np.ndarray, "n"]
     in_plane: Float[np.ndarray, "n 2"]
 
     @property
@@ -107,10 +107,10 @@ def sinusoid(t: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.linalg.lstsq(np.column_stack([np.cos(t), np.sin(t)]), y, rcond=None)[0]
 
 
-STEP_IN_ARC = 0.15  # of the room in the arc; a longer step is more accurate and crosses more often
+STEP_IN_ARC = 0.15  # of half the width of the arc; a longer step is more accurate and crosses more often
 CROSSED_AT = 0.97  # of the way to a hyperplane: from here on a step is taken to have crossed it
 CROSSING_ROUNDS = 12
-NEVER_CROSSED = 1e-3  # in place of 0, over a way: a step so long is cut to what an arc has room for in any case
+NEVER_CROSSED = 1e-3  # in place of 0, over a way: a step so long is cut to what the width of an arc allows in any case
 CROSSED_TOO_OFTEN = 0.25  # so many crossings after two repairs mean that the kinks are wrong
 
 
@@ -120,7 +120,7 @@ class Gradients:
     def __init__(self, g: Homogeneous, circle: HalfCircle, arcs: Arcs, rng: np.random.Generator):
         self.g, self.circle, self.arcs = g, circle, arcs
         self.points = circle.at(arcs.middle)
-        self.base = STEP_IN_ARC * arcs.room
+        self.base = STEP_IN_ARC * arcs.half_width
         side = np.where(rng.random(circle.V.shape[1]) < 0.5, -1.0, 1.0)
         self.steps = self.base[:, None] * side
         self.out = np.zeros(self.steps.shape)
@@ -156,8 +156,8 @@ class Gradients:
         steps = self.steps[:, v]
         crossed = ~(np.where(steps > 0, ahead, behind) * np.abs(steps) < CROSSED_AT)
         safer = np.where(ahead < behind, 1.0, -1.0)
-        room = 0.4 / np.maximum(np.minimum(ahead, behind), NEVER_CROSSED)
-        retreat = safer * np.minimum(room, 3 * self.base) if attempt < CROSSING_ROUNDS // 2 else -0.3 * steps
+        longest = 0.4 / np.maximum(np.minimum(ahead, behind), NEVER_CROSSED)
+        retreat = safer * np.minimum(longest, 3 * self.base) if attempt < CROSSING_ROUNDS // 2 else -0.3 * steps
         self.steps[:, v] = np.where(crossed, retreat, steps)
         return crossed
 

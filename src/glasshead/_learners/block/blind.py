@@ -21,7 +21,7 @@ WEIGHT_ACCURACY = 1e-12  # weights are of the order of one over the copies
 
 
 @dataclass(frozen=True)
-class Beside:
+class SecondReference:
     """Another token, and the heads' keys there, roughly: `(H, d)`."""
 
     reference: Reference
@@ -29,13 +29,19 @@ class Beside:
 
 
 def read_blind_parts(
-    oracle: Oracle, at: Reference, beside: Beside, total: Total, z: np.ndarray, B: np.ndarray, V: list[np.ndarray]
+    oracle: Oracle,
+    at: Reference,
+    second: SecondReference,
+    total: Total,
+    z: np.ndarray,
+    B: np.ndarray,
+    V: list[np.ndarray],
 ) -> np.ndarray:
     """Value maps `B (H, d, d)` with inputs `V`, made right along the directions that the token `at` is blind to."""
     blind = at.within(total.visible).blind
     unknown = sum(v.shape[1] for v in V)
     z = z[: int(MORE_ROWS * unknown) + SPARE_EQUATIONS]
-    weights, along, left = find_along(oracle, beside, z, B, blind)
+    weights, along, left = find_along(oracle, second, z, B, blind)
     fine = (left <= MISMATCHED * np.median(left)) & ((weights > 0) & (weights < 1)).all(axis=1)
     if fine.sum() < unknown:
         return B
@@ -47,17 +53,17 @@ def read_blind_parts(
 
 
 def find_along(
-    oracle: Oracle, beside: Beside, z: np.ndarray, B: np.ndarray, blind: np.ndarray
+    oracle: Oracle, second: SecondReference, z: np.ndarray, B: np.ndarray, blind: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The weights `(b, H)` of keys z beside copies of the other token, how far `(b, f)` they lie along `blind`, and how
     far off answers still are."""
-    other, H = beside.reference, len(B)
+    other, H = second.reference, len(B)
     copies = copies_of(oracle)
     answers = np.asarray(oracle(with_copies(other.token, z[:, None], copies)))
     directions = np.broadcast_to(blind, (len(z), *blind.shape))
     moves = np.concatenate([np.einsum("bd,hde->bhe", z, B, optimize=True), directions], axis=1)
     inverse = np.linalg.pinv(moves @ other.jacobian)
-    e = np.exp(z @ beside.keys.T)
+    e = np.exp(z @ second.keys.T)
     start = np.concatenate([e / (copies + e), np.zeros((len(z), len(blind)))], axis=1)
     left = np.full(len(z), np.inf)
 

@@ -10,7 +10,7 @@ from scipy.special import expit
 from ..._errors import NotConverged
 from ..._linalg import LEAST_DIVISOR, norms, rms, svd
 from ..._oracles import Oracle
-from .blind import Beside
+from .blind import SecondReference
 from .columns import each_time, read_keys
 from .geometry import (
     Reference,
@@ -149,15 +149,17 @@ def find_exact(
     nearly = max(wanted, min(NEXT_ROUNDINGS * oracle.roundoff, FIRST_ACCURACY))
     dropped = max(DROPPED[0], DROPPED[1] * oracle.roundoff)
     view = at.within(total.outputs)
-    beside = None
+    second = None
     for _ in range(SEARCH_ROUNDS):
-        beside = beside or read_beside(oracle, references, total, heads, each_time(view, heads, way.lost), rng)
-        rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, nearly, beside)
+        second = second or read_second_reference(
+            oracle, references, total, heads, each_time(view, heads, way.lost), rng
+        )
+        rows, better = find_heads(oracle, at, view, total, rows, way, heads.spaces, nearly, second)
         if better is None:
             raise NotConverged(NO_WEIGHTS)
         before, heads = heads, better
         settled = heads.ratio > before.ratio / BETTER and heads.misfit > before.misfit / BETTER
-        if settled or (beside is not None and heads.ratio <= dropped):
+        if settled or (second is not None and heads.ratio <= dropped):
             break
     few = few_digits(oracle)
     if not (few and at.kinked):
@@ -167,7 +169,7 @@ def find_exact(
         sharper = read_pairs(oracle, at, heads, total, moved, wanted)
         seen = at.within(sharper.outputs)
         spaces = [seen.carried(space, view) for space in heads.spaces]
-        again, better = find_heads(oracle, at, seen, sharper, rows, way, spaces, wanted, beside)
+        again, better = find_heads(oracle, at, seen, sharper, rows, way, spaces, wanted, second)
         if better is None or not better.misfit < heads.misfit:
             if few:  # rounding decides which pairs are better: longer ones may be
                 continue
@@ -185,16 +187,16 @@ def refuse_full_rank(heads: Heads, dropped: float) -> None:
         raise NotConverged(f"value maps of {len(heads.V)} heads fit what single keys move only to {heads.ratio:.0e}")
 
 
-def read_beside(
+def read_second_reference(
     oracle: Oracle, references: list[Reference], total: Total, heads: Heads, each: int, rng: np.random.Generator
-) -> Beside | None:
+) -> SecondReference | None:
     """The other token, if there is something that the first does not see, and heads show there. One head alone is the
     sum, which needs no other."""
     at, other = references
     if len(at.within(total.visible).blind) == 0 or len(heads.V) == 1:
         return None
     keys = read_keys(oracle, other, heads, each, rng)
-    return None if keys is None else Beside(other, keys)
+    return None if keys is None else SecondReference(other, keys)
 
 
 def read_pairs(oracle: Oracle, at: Reference, heads: Heads | None, total: Total, moved: float, wanted: float) -> Total:

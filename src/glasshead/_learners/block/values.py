@@ -17,7 +17,7 @@ import numpy as np
 from ..._errors import NotConverged
 from ..._linalg import norms, null_space, spare_rows, svd
 from ..._oracles import STALLED_ROUNDINGS, Oracle, find_alike, read_single
-from .blind import MISMATCHED, MORE_ROWS, SPARE_EQUATIONS, Beside, read_blind_parts
+from .blind import MISMATCHED, MORE_ROWS, SPARE_EQUATIONS, SecondReference, read_blind_parts
 from .geometry import Reference, Rows, Total, View, copies_of, find_moves, with_copies
 from .spaces import Bunches
 
@@ -185,7 +185,7 @@ def find_heads(
     way: Bunches,
     guesses: list[np.ndarray],
     wanted: float,
-    beside: Beside | None = None,
+    second: SecondReference | None = None,
 ) -> tuple[Rows, Heads | None]:
     """Heads from rows, once: tokens that are answered alike, value maps, weights, keys; none where they do not fit.
 
@@ -200,8 +200,8 @@ def find_heads(
     if not ratio <= BAD_DROP:
         return rows, None
     B = value_maps(view, total, rows, V, weights)
-    if beside is not None:
-        B = read_blind_parts(oracle, at, beside, total, rows.z, B, V)
+    if second is not None:
+        B = read_blind_parts(oracle, at, second, total, rows.z, B, V)
     weights, left = find_weights(oracle, at, rows, B, np.clip(weights, FULL / rows.copies, 1 - FULL), wanted)
     k = keys_from(rows.z, weights, left, rows.copies)
     if k is None:

@@ -24,7 +24,7 @@ FRESH_ANGLE = np.pi / 4  # between it and the tokens that are read there
 def read_error_of_scores(view: LongToken, heads: Readings, model: Block, rng: np.random.Generator) -> FreshError:
     """What fresh tokens at fresh last ones say, several at once. There is a bound where places do not matter, and
     where a promise does not leave all of a W open."""
-    each, sphere = max(2, heads.room // 2), view.sphere
+    each, sphere = max(2, heads.capacity // 2), view.sphere
     off, size, all_off, all_worth = [], [], [], []
     for q in sphere.radius * random_rotation(sphere.size, rng)[:FRESH_DRAWS]:
         keys = sphere.around(q, 2 * each, FRESH_ANGLE, rng).reshape(2, each, -1)

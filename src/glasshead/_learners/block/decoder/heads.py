@@ -41,7 +41,7 @@ class Readings:
         return tuple(C.shape[1] for C in self.C)
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many numbers of an answer there are for the weights of each head."""
         return min(self.ranks)
 

@@ -85,7 +85,7 @@ def learn_through(view: LongToken, positions: bool, outputs: int, rng: np.random
     heads, maps = read_heads_and_maps(view, positions, rng)
     oracle.expect(plan_block(Sizes(oracle.dim, heads=len(heads.ranks))).queries - oracle.queries)
     oracle.stage = "reading W"
-    offsets = min(MOST_OFFSETS, max(2, int(OFFSETS * heads.room)))
+    offsets = min(MOST_OFFSETS, max(2, int(OFFSETS * heads.capacity)))
     scores = read_all_keys(view, heads, offsets * positions, rng)
     found = explained(scores)
     model = decoder_of(view, maps, found)

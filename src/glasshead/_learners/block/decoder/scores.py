@@ -189,7 +189,7 @@ def read_all_keys(view: LongToken, heads: Readings, offsets: int, rng: np.random
     """For tokens up to so many places before the last, or for all of them alike where positions do not matter."""
     hidden = int(np.any(view.unseen(view.sphere.random((1,), rng))))
     groups = sharers(heads, hidden, view.errors(SHARED, MOST_DROPPED))
-    fits = Fits(view, heads, rng, offsets, max(1, int(TOKENS_EACH * (heads.room - hidden))), groups)
+    fits = Fits(view, heads, rng, offsets, max(1, int(TOKENS_EACH * (heads.capacity - hidden))), groups)
     tokens = tokens_around(view, rng)
     found: list[Fitted] = []
     for j, q in enumerate(tokens):

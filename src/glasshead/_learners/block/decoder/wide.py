@@ -40,7 +40,7 @@ class Together(Readings):
         return cls([Vt[:rank].T for _, _, Vt in each], [U[:, :rank] for U, _, _ in each], maps)
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         return self.maps.shape[2] // len(self.maps)
 
     def value_maps(self) -> np.ndarray:
