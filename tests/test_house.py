@@ -109,11 +109,12 @@ UNFOLLOWED = {
 
 
 def misnamed(source: Path) -> list[str]:
-    """Functions that ask, whose names do not say so; but for public names and the protocol."""
+    """Functions that ask, whose names do not say so; but for public names, the protocol, and adapters to boxes."""
     asking = [one for one in Package(source).asking if not one.name.startswith("__") and not says_so(one.name)]
     modules = gh, gh.paper, gh.baselines
     public = {name for module in modules for name in dir(module) if callable(getattr(module, name))}
-    return sorted(str(one) for one in asking if one.name not in {*public, *PROTOCOL})
+    adapters = {one.name for one in asking if one.module.startswith("_boxes.") and one.name.startswith("from_")}
+    return sorted(str(one) for one in asking if one.name not in {*public, *PROTOCOL, *adapters})
 
 
 def test_what_asks_is_named_with_a_verb():

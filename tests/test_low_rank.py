@@ -125,13 +125,20 @@ def known(target, accuracy, seed):
 
 
 def test_an_accuracy_that_leaves_answers_open_is_the_reason():
-    rng = np.random.default_rng(136)
-    W = spectrum(20, 10.0 ** rng.uniform(-8, -1), 136).W
-    target, accuracy = gh.Attention(W, rng.standard_normal(20)), 10.0 ** rng.uniform(-4, 0)
-    with pytest.raises(gh.AccuracyUnreachable, match="is met and leaves that open; ask for a smaller one") as no:
-        gh.recover(target, accuracy=accuracy, seed=136)
-    assert no.value.best.bound <= accuracy
-    assert gh.recover(target, accuracy=accuracy / 10, seed=136).bound <= accuracy / 10
+    """Which of these it is goes by the sequences that happen to be asked."""
+    refused = 0
+    for seed in (43, 136, 168, 300):
+        rng = np.random.default_rng(seed)
+        W = spectrum(20, 10.0 ** rng.uniform(-8, -1), seed).W
+        target, accuracy = gh.Attention(W, rng.standard_normal(20)), 10.0 ** rng.uniform(-4, 0)
+        try:
+            assert gh.recover(target, accuracy=accuracy, seed=seed).bound <= accuracy
+        except gh.AccuracyUnreachable as error:
+            no, refused = error, refused + 1
+            assert "is met and leaves that open; ask for a smaller one" in str(no)
+            assert no.best.bound <= accuracy
+        assert gh.recover(target, accuracy=accuracy / 10, seed=seed).bound <= accuracy / 10
+    assert refused
 
 
 @pytest.mark.parametrize(
