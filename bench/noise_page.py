@@ -88,8 +88,9 @@ token is asked at several lengths.
   scatter gives the intervals, and `reason` says "a 95% confidence interval from the spread of 4 passes, no guarantee".
 - **Noise that stays**, as rounding does, cannot be averaged: `TargetMismatch`, with the promise that would do, such as
   "promise tolerance=0.02 to go on".
-- **Answers in float16 or bfloat16** are recognised. Their error is relative, so long keys are no help; passes at other
-  scales are, because they round independently. One pass has a bound that rests on answers being rounded once.
+- **Answers in float16 or bfloat16** are recognised. Their error is relative, so long keys are no help, but answers of
+  which nearly everything cancels are: beside a key bias a head is read there. Passes at other scales round
+  independently. One pass has a bound that rests on answers being rounded once.
 
 How often the intervals of {confidence:.0%} held, over {runs} runs each, Gaussian noise of {noises} and tokens up to
 norm {fresh_norm:g}; {coverage:.1%} of all of them did:

@@ -368,3 +368,25 @@ def test_mild_relative_noise_is_averaged():
     found = recover(gh.ValueOracle(multiplied(target, 0.01), dim=4))
     assert error(found, target) <= 1e-2
     assert off(found, target) <= 2 * found.bound
+
+
+@pytest.mark.parametrize(("rounded", "within"), [(gh.defences.half, 1e-2), (gh.defences.bfloat16, 5e-2)])
+@pytest.mark.parametrize("dim", [1, 2, 5, 12])
+def test_biases_cost_rounded_answers_no_digits(rounded, within, dim):
+    """Where answers nearly vanish, their few digits are enough for W beside a key bias and under a bias."""
+    for seed in range(3):
+        plain, rng = gh.Attention.random(dim, seed=seed), np.random.default_rng(seed)
+        key_bias, bias = rng.standard_normal(dim) / 3, rng.standard_normal()
+        target = gh.Attention(plain.W, plain.v, key_bias=key_bias, bias=bias)
+        found = gh.recover(gh.ValueOracle(rounded(target), dim), seed=seed)
+        assert np.linalg.norm(found.model.W - target.W) <= min(found.bound, within * target.W_norm)
+        assert np.linalg.norm(found.model.v - target.v) <= found.bound_v
+        assert found.confidence == 1
+
+
+def test_a_bias_of_few_digits_is_told_from_a_network():
+    """It is refused for its digits, not as some other kind of box."""
+    plain = gh.Attention.random(3, seed=0)
+    target = gh.Attention(plain.W, plain.v, key_bias=np.ones(3), bias=1e3)
+    with pytest.raises(gh.AccuracyUnreachable, match="too few digits"):
+        gh.recover(gh.ValueOracle(gh.defences.bfloat16(target), 3), seed=0)

@@ -7,6 +7,7 @@ from scores, through a scheme. Answers with noise that was not promised are aver
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from .._oracles import Narrow, Opening, Oracle, Translated, read_opening, read_r
 from .._schemes import Measured, full, read_W
 from .frames import KEY_BIAS_LOGIT, find_frames, read_key_bias
 from .noise import learn_from_noise
+from .nulled import NulledMeter, find_nulled_frames, read_nulled
 from .passes import MORE_DIGITS
 
 # Queries that a second measurement may cost, d (d + 1) of them: up to d = 4. It makes W 25 to 100 times more accurate
@@ -91,9 +93,7 @@ def learn_as_promised(
         noise = check_head_laws(oracle, values, opening.token, opening.first, rng)
         if noise is not None:
             return noise
-        meter = find_frames(oracle, values, rng, known)
-        oracle.stage = "reading W"
-        meter, found = read_W_once_or_twice(meter, rng, rank, accuracy)
+        meter, found = read_scores(oracle, values, rng, known, rank, accuracy)
     except (BudgetExceeded, TargetMismatch) as error:
         error.known = known | error.known
         raise
@@ -111,11 +111,28 @@ def learn_as_promised(
     )
 
 
+def read_scores(
+    oracle: Oracle, values: Values, rng: np.random.Generator, known: dict, rank: int | None, accuracy: float | None
+) -> tuple[ValueMeter, Measured]:
+    """W, and the meter that read it, with the key bias if there is one: where answers vanish, if these are rounded, but
+    where they do not as those of a head would, since the box is coarser than that."""
+    if oracle.rounded and values.readout is None:
+        with suppress(TargetMismatch):
+            meter = find_nulled_frames(oracle, values, rng, known)
+            oracle.stage = "reading W"
+            return read_W_once_or_twice(meter, rng, rank, accuracy)
+    meter = find_frames(oracle, values, rng, known)
+    oracle.stage = "reading W"
+    return read_W_once_or_twice(meter, rng, rank, accuracy)
+
+
 def read_W_once_or_twice(
     meter: ValueMeter, rng: np.random.Generator, rank: int | None, accuracy: float | None
 ) -> tuple[ValueMeter, Measured]:
     """W, and the meter that read it: twice beside a key bias, where that is cheap."""
     d = meter.oracle.dim
+    if isinstance(meter, NulledMeter):
+        return read_nulled(meter, rng, rank, accuracy)
     if meter.key_bias is None or d * (d + 1) > SECOND:
         return meter, read_W(meter, rng, rank, accuracy)
     first = full(meter)

@@ -22,8 +22,6 @@ from .base import (
     law_token,
     near_token,
     read_first_answers,
-    read_format,
-    read_opening,
     read_rows,
 )
 from .boundary import Budgeted, Counted, Recorded, Report, Watched, bar, guarded
@@ -31,7 +29,7 @@ from .box import CHUNK_BYTES, Answering, BoxOracle, InputOracle, ValueOracle, as
 from .long_token import LongToken, are_log_probabilities, extrapolation, find_long_token
 from .one_token import STALLED_ROUNDINGS, find_alike, read_bent_slope, read_single, read_slope
 from .places import PLACES, Unplaced, find_places
-from .precision import as_array
+from .precision import as_array, few_bits, read_format, read_opening
 from .signs import SignOracle, Voting
 from .sphere import Sphere, find_order, find_sphere
 from .straightened import FAR_OUT, LESS_FAR_OUT, Flat, Straightened

@@ -34,6 +34,7 @@ class Oracle:
     rtol: float = 0.0
     flips: float = 0.0
     max_norm: float | None = None
+    rounded: bool = False  # whether answers are known to be rounded last of all, so that those near 0 lose nothing
     shortest: float = 0.0  # keys at least this long are answered best
     stage: str = ""  # what the learner is doing, for progress bars
     planned: int = 0  # how many queries it will be in all, as far as is known, for the same
@@ -140,6 +141,7 @@ for _name in (
     "rtol",
     "flips",
     "max_norm",
+    "rounded",
     "shortest",
     "looked",
     "resent",
@@ -200,24 +202,6 @@ class Opening:
     def outputs(self) -> int:
         """How many numbers an answer holds."""
         return self.zero.size
-
-
-FORMAT_TOKENS = 16  # single tokens, whose answers show how many digits there are
-
-
-def read_format(oracle: Oracle, opening: Opening) -> None:
-    """Single tokens until it is known how many digits answers have; none where the first one had them all, or where
-    the values of a head take as many anyway. Bounds of what is read first would be too small otherwise."""
-    if np.any(opening.first != opening.zero) and not oracle.format_known and oracle.dim < FORMAT_TOKENS:
-        rng = deepcopy(opening.after)
-        oracle(np.stack([rng.uniform(0.5, 1.0) * law_token(oracle, rng) for _ in range(FORMAT_TOKENS)])[:, None])
-
-
-def read_opening(oracle: Oracle, rng: np.random.Generator) -> Opening:
-    """Two queries, and some more where answers of a small box do not show their format at once."""
-    opening = read_first_answers(oracle, rng)
-    read_format(oracle, opening)
-    return opening
 
 
 def read_first_answers(oracle: Oracle, rng: np.random.Generator) -> Opening:

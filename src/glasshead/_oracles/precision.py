@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
-from .base import ROUNDOFF
+from .base import HALF_REACH, ROUNDOFF, Opening, Oracle, law_token, read_first_answers
 
 FORMAT_BITS = 8, 11, 24, 53  # significant ones: bfloat16, float16, float32, float64
 BY_CHANCE = 2  # numbers of a format may all happen to have so many zeros in the end
@@ -71,3 +72,34 @@ class Precision:
             bits = self._bits - 1  # numbers may have been cut off instead of rounded
         shown = len(self._seen) >= self.ENOUGH and self._bits >= FEW_BITS
         return max(self._input, self._declared, 2.0**-bits if shown else 0.0)
+
+
+FORMAT_TOKENS = 16  # single tokens, whose answers show how many digits there are
+
+
+def few_bits(answers: np.ndarray) -> bool:
+    """Whether a few answers need as many bits as those of a narrow format."""
+    return FEW_BITS <= significant_bits(answers) <= FORMAT_BITS[1]
+
+
+def read_format(oracle: Oracle, opening: Opening) -> None:
+    """Single tokens until it is known how many digits answers have; none where the first one had them all, or where
+    the values of a head take as many anyway. Bounds of what is read first would be too small otherwise.
+
+    A bias of few digits may hide what tokens of the usual length add, and that anything bends: then they are asked in
+    any dimension, and longer and longer.
+    """
+    biased = bool(np.any(opening.zero)) and few_bits(np.array([opening.zero, opening.first]))
+    needed = biased or (np.any(opening.first != opening.zero) and oracle.dim < FORMAT_TOKENS)
+    if needed and not oracle.format_known:
+        rng = deepcopy(opening.after)
+        longest = min(HALF_REACH, oracle.reach) if biased else 1.0
+        lengths = longest ** np.linspace(0, 1, FORMAT_TOKENS)
+        oracle(np.stack([rng.uniform(0.5, 1.0) * each * law_token(oracle, rng) for each in lengths])[:, None])
+
+
+def read_opening(oracle: Oracle, rng: np.random.Generator) -> Opening:
+    """Two queries, and some more where answers do not show their format at once."""
+    opening = read_first_answers(oracle, rng)
+    read_format(oracle, opening)
+    return opening

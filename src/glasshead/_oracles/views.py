@@ -200,7 +200,7 @@ class Narrow(Wrapper):
     def __init__(self, inner: Oracle):
         super().__init__(inner)
         half = inner.roundoff == HALF
-        self.name = "float16" if half else "bfloat16"
+        self.name, self.rounded = "float16" if half else "bfloat16", True
         self.rtol = max(inner.rtol, inner.roundoff)
         self.tolerance = max(inner.tolerance, SMALLEST_HALF if half else 0.0)
         if half:

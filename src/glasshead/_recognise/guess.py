@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._oracles import SINGLE, Opening, Oracle, law_token, read_format
+from .._oracles import SINGLE, Opening, Oracle, few_bits, law_token, read_format
 
 # Of the size of answers: a plain head is off by rounding, and a network behind it that bends less than this would show
 # in the laws that its learner checks.
@@ -64,7 +64,11 @@ def find_families(oracle: Oracle, opening: Opening, seed: int, any_number: bool)
     back = np.asarray(oracle(-step * opening.token[None, None])[0])
     size = float(np.abs([zero, there, back]).max())
     bent = float(np.abs(step * there + back - (1 + step) * zero).max()) * 2 / (1 + step)
-    if bent <= BENT * size + 4 * (oracle.tolerance + oracle.rtol * size):
+    straight = BENT * size + 4 * (oracle.tolerance + oracle.rtol * size)
+    if bent > straight and few_bits(np.array([zero, there, back])):
+        read_format(oracle, opening)
+        straight += 4 * oracle.roundoff * size if oracle.narrow else 0.0
+    if bent <= straight:
         read_format(oracle, opening)
         shown = opening.outputs > 1 and oracle.exact and not oracle.narrow and bool(np.any(there != zero))
         return Guess(("multi-head",)) if shown and any_number else ONE_HEAD

@@ -3,5 +3,5 @@
 `columns`: all of W, column by column. `low_rank`: a W of low rank from few of its columns, the rank found on the way.
 """
 
-from .columns import Measured, full
+from .columns import Measured, full, measured_matrix
 from .low_rank import low_rank, read_W
