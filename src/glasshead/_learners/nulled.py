@@ -113,7 +113,7 @@ class NulledMeter(ValueMeter):
         return self.values.v / np.linalg.norm(self.values.v)
 
     @property
-    def known_key_bias(self) -> Float[np.ndarray, " d"]:
+    def settled_bias(self) -> Float[np.ndarray, " d"]:
         """The key bias, where it has been read."""
         assert self.key_bias is not None
         return self.key_bias
@@ -132,12 +132,12 @@ class NulledMeter(ValueMeter):
     @property
     def suited_length(self) -> float:
         """How long keys are to which the key bias gives logits of rms `SQUEEZED_LOGIT`."""
-        seen, longest = rms(self.keys.vectors @ self.known_key_bias), self.oracle.reach / 2
+        seen, longest = rms(self.keys.vectors @ self.settled_bias), self.oracle.reach / 2
         return min(SQUEEZED_LOGIT / seen, longest) if seen > 0 else longest
 
     def best_length(self, product: float) -> float:
         """How long keys are read best, where keys times queries of that length have logits near `TARGET_LOGIT`."""
-        seen, alike = rms(self.keys.vectors @ self.known_key_bias), float(np.sqrt(product))
+        seen, alike = rms(self.keys.vectors @ self.settled_bias), float(np.sqrt(product))
         return min(alike, float(np.cbrt(BALANCED * product / seen))) if seen > 0 else alike
 
     def halfway(self, rho: float) -> NulledMeter:
@@ -170,7 +170,7 @@ def find_nulled_frames(oracle: Oracle, values: Values, rng: np.random.Generator,
         return find_frames(oracle, values, rng, known)
     nulled = nulled.halfway(rho)
     nulled = checked(read_key_bias(nulled, min(rho, nulled.suited_length)))
-    key_bias = nulled.known_key_bias
+    key_bias = nulled.settled_bias
     keys = squeezed_keys(key_bias, nulled.u, rho, rng) if np.any(key_bias) else nulled.keys
     across = np.sqrt(0.5) if oracle.dim > 1 else 1.0  # of a query of the frame: what the values do not see of it
     clutter = float(np.linalg.norm(key_bias)) + oracle.dim * TARGET_LOGIT / product * nulled.shift
@@ -210,7 +210,7 @@ def read_both_sides(meter: NulledMeter) -> NulledMeter:
     sides = keys, Frame(-keys.vectors, -keys.inverse, keys.gain)
     here, there = (checked(read_key_bias(replace(meter, keys=side).halfway(meter.rho), meter.rho)) for side in sides)
     apart = -meter.rho * float(np.mean(keys.vectors @ meter.u))
-    of_v = (here.known_key_bias - there.known_key_bias) / apart
+    of_v = (here.settled_bias - there.settled_bias) / apart
     return replace(here, of_v=of_v, of_v_error=(here.key_bias_error + there.key_bias_error) / abs(apart))
 
 
@@ -220,9 +220,7 @@ def read_whole(meter: NulledMeter, rng: np.random.Generator) -> Measured:
     if meter.oracle.rtol <= HALF or found.rank == 0:
         return found
     keys = (
-        squeezed_keys(meter.known_key_bias, meter.u, meter.rho, rng)
-        if np.any(meter.known_key_bias)
-        else cone(meter.u, rng)
+        squeezed_keys(meter.settled_bias, meter.u, meter.rho, rng) if np.any(meter.settled_bias) else cone(meter.u, rng)
     )
     again = full(read_both_sides(replace(meter, keys=keys, queries=cone(meter.u, rng))))
     W, bound = (found.W + again.W) / 2, (found.bound + again.bound) / 2
@@ -239,7 +237,7 @@ def read_nulled(
     """
     found = read_whole(meter, rng) if rank is None else read_W(meter, rng, rank, accuracy)
     oracle, origin = meter.oracle.inner, meter.oracle.origin
-    key_bias = meter.known_key_bias - found.W @ origin
+    key_bias = meter.settled_bias - found.W @ origin
     error = meter.key_bias_error + found.bound * float(np.linalg.norm(origin))
     there = ValueMeter(oracle, meter.values.seen_from(-origin), cone(meter.u, rng))
     by_W, seen = replace(there, key_bias=key_bias, key_bias_error=error), rms(there.keys.vectors @ key_bias)
