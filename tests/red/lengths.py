@@ -3,13 +3,13 @@ the size of its tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from .box import MISLEADING, Box, Draw, kind
-from .inside import gaussian, several
+from .inside import Head, gaussian, several
 from .layers import TORCH, attention_layer
 from .networks import behind, network
 from .scores import changed, some_head
@@ -96,13 +96,13 @@ def shell(draw: Draw) -> Box:
 @kind(BY_SIZE)
 def shell_of_last(draw: Draw) -> Box:
     """The same where the last token is of a size."""
-    return by_size(draw, lambda x: np.mean(x[:, -1] ** 2, axis=1))
+    return by_size_of_tokens(draw, lambda x: np.mean(x[:, -1] ** 2, axis=1))
 
 
 @kind(BY_SIZE)
 def shell_of_longest(draw: Draw) -> Box:
     """The same where the longest token is of a size."""
-    return by_size(draw, lambda x: np.mean(x**2, axis=2).max(axis=1))
+    return by_size_of_tokens(draw, lambda x: np.mean(x**2, axis=2).max(axis=1))
 
 
 @kind(BY_SIZE)
@@ -126,10 +126,24 @@ def long_last(draw: Draw) -> Box:
 def by_size(draw: Draw, square: Callable[[np.ndarray], np.ndarray]) -> Box:
     made, share = some_head(draw, 3, 12), draw.pick(0.1, 0.15, 0.2)
     other, low = gaussian(draw, len(made.W)), 2 ** draw.rng.uniform(-1, 1 - 2 * share)
+    return between(draw, made, other, square, (low, low * 2 ** (2 * share)))
+
+
+def by_size_of_tokens(draw: Draw, square: Callable[[np.ndarray], np.ndarray]) -> Box:
+    """That of single tokens, which is spread wider than that of sequences."""
+    made, share = some_head(draw, 3, 12), draw.pick(0.1, 0.15, 0.2)
+    ordinary = [2 ** draw.rng.uniform(-1, 1, (8, 1, 1)) * draw.normal(8, n, len(made.W)) for n in range(1, 65)]
+    start, other = draw.rng.uniform(0, 1 - share), gaussian(draw, len(made.W))
+    ends = np.quantile(np.sqrt(np.concatenate([square(x) for x in ordinary])), [start, start + share])
+    return between(draw, made, other, square, ends)
+
+
+def between(draw: Draw, made: Head, other: Head, square: Callable[[np.ndarray], np.ndarray], ends: Sequence) -> Box:
+    """Scores of another head where that is between such ends."""
 
     def scores(s, x):
         size = np.sqrt(square(x))
-        inside = (size > low) & (size < low * 2 ** (2 * share))
+        inside = (size > ends[0]) & (size < ends[1])
         return np.where(inside[:, None], other.scores(x), s)
 
     return changed(draw, made, scores)

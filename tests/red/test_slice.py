@@ -32,6 +32,9 @@ COVERED = (
     "noise nobody promised",
     "large output bias",
     "goes by the length",
+    "tokens in coarse numbers",
+    "tokens within limits",
+    "tokens of the box's own",
 )
 MENDED = (  # of those that the judge once handed back: a second each
     "one-faint-head@float64/signs:988824892",
@@ -51,6 +54,9 @@ MENDED = (  # of those that the judge once handed back: a second each
     "rounded-unsaid@bfloat16-answers/none:1892134046",
     "torch-encoder-2@float64/norm:1059655829",
     "rounded-unsaid@float64/rounded:648099785",
+    "shell@bfloat16-answers/rtol:1635718688",
+    "some-lengths@float16-answers/rtol:1492138097",
+    "now-and-then@float64/signs:256681513",
 )
 STANDS = ("right", "refused", "accepted")
 
