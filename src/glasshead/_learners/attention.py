@@ -93,7 +93,7 @@ def learn_as_promised(
         noise = check_head_laws(oracle, values, opening.token, opening.first, rng)
         if noise is not None:
             return noise
-        meter, found = read_scores(oracle, values, rng, known, rank, accuracy)
+        meter, found = read_W_with_key_bias(oracle, values, rng, known, rank, accuracy)
     except (BudgetExceeded, TargetMismatch) as error:
         error.known = known | error.known
         raise
@@ -111,7 +111,7 @@ def learn_as_promised(
     )
 
 
-def read_scores(
+def read_W_with_key_bias(
     oracle: Oracle, values: Values, rng: np.random.Generator, known: dict, rank: int | None, accuracy: float | None
 ) -> tuple[ValueMeter, Measured]:
     """W, and the meter that read it, with the key bias if there is one: where answers vanish, if these are rounded, but

@@ -163,13 +163,13 @@ def find_nulled_frames(oracle: Oracle, values: Values, rng: np.random.Generator,
         return find_frames(oracle, values, rng, known)
     near, origin = read
     start = NulledMeter(Translated(oracle, origin), near, cone(near.v / np.linalg.norm(near.v), rng))
-    nulled = checked(find_key_bias(start, rng))
+    nulled = as_nulled(find_key_bias(start, rng))
     product = find_product(nulled, rng)
     rho = nulled.best_length(product)
     if not np.isfinite(nulled.key_bias_error) or rho + product / rho > nulled.oracle.reach / 2:
         return find_frames(oracle, values, rng, known)
     nulled = nulled.halfway(rho)
-    nulled = checked(read_key_bias(nulled, min(rho, nulled.suited_length)))
+    nulled = as_nulled(read_key_bias(nulled, min(rho, nulled.suited_length)))
     key_bias = nulled.settled_bias
     keys = squeezed_keys(key_bias, nulled.u, rho, rng) if np.any(key_bias) else nulled.keys
     across = np.sqrt(0.5) if oracle.dim > 1 else 1.0  # of a query of the frame: what the values do not see of it
@@ -178,7 +178,7 @@ def find_nulled_frames(oracle: Oracle, values: Values, rng: np.random.Generator,
     return read_both_sides(replace(nulled, rho=rho, kappa=product / rho / across))
 
 
-def checked(meter: ValueMeter) -> NulledMeter:
+def as_nulled(meter: ValueMeter) -> NulledMeter:
     """A meter that a function for all of them hands back as it came."""
     assert isinstance(meter, NulledMeter)
     return meter
@@ -208,7 +208,7 @@ def read_both_sides(meter: NulledMeter) -> NulledMeter:
     at the two places where answers vanish with them."""
     keys = meter.keys
     sides = keys, Frame(-keys.vectors, -keys.inverse, keys.gain)
-    here, there = (checked(read_key_bias(replace(meter, keys=side).halfway(meter.rho), meter.rho)) for side in sides)
+    here, there = (as_nulled(read_key_bias(replace(meter, keys=side).halfway(meter.rho), meter.rho)) for side in sides)
     apart = -meter.rho * float(np.mean(keys.vectors @ meter.u))
     of_v = (here.settled_bias - there.settled_bias) / apart
     return replace(here, of_v=of_v, of_v_error=(here.key_bias_error + there.key_bias_error) / abs(apart))

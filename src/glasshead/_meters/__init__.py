@@ -7,7 +7,7 @@ answers to one token, logits from answers to two. `value`: real numbers, with `s
 `matching`: a head in front of a network.
 """
 
-from .bisection import Halfspace, KeyBias, key_and_query, logit_range, read_outweighs, value_rounding
+from .bisection import Halfspace, KeyBias, comparing_sequences, logit_range, read_outweighs, value_rounding
 from .head_sum import SAFETY, HeadValues, SumOfHeads, ValueSpace, read_head_sum, value_space
 from .intervals import Unbounded, find_exponents, find_intervals
 from .isolated_head import SATURATED, IsolatedHead, isolated_meter

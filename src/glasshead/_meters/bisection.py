@@ -120,10 +120,10 @@ NEWTON_STEPS = 12
 
 def read_outweighs(oracle: Oracle, v: np.ndarray, keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Whether the score of each key token against its query token is above the logit that their values set."""
-    return np.asarray(oracle(key_and_query(keys, queries))) == (keys @ v > 0)
+    return np.asarray(oracle(comparing_sequences(keys, queries))) == (keys @ v > 0)
 
 
-def key_and_query(keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
+def comparing_sequences(keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """The sequences of two tokens that ask about such scores."""
     return np.stack([keys + queries, queries], axis=1)
 

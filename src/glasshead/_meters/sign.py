@@ -23,7 +23,7 @@ from .bisection import (
     Halfspace,
     KeyBias,
     comparing_lengths,
-    key_and_query,
+    comparing_sequences,
     logit_range,
     read_outweighs,
     sums,
@@ -70,7 +70,7 @@ class Probes:
         """The ends that every score lies between, which is looked for around `center`."""
 
         def sequence(which: np.ndarray, x: np.ndarray) -> np.ndarray:
-            return key_and_query(*self.tokens(which, center[which] + x))
+            return comparing_sequences(*self.tokens(which, center[which] + x))
 
         try:
             lo, hi = find_intervals(lambda which, x: self.read_above(which, center[which] + x), reach, width, sequence)
@@ -104,7 +104,7 @@ class Probes:
     def refusal(self, which: int) -> TargetMismatch:
         evidence = Evidence(
             SHORTER_KEY,
-            key_and_query(*self.tokens(np.array([which]), np.ones(1)))[0] + self.meter.space.origin,
+            comparing_sequences(*self.tokens(np.array([which]), np.ones(1)))[0] + self.meter.space.origin,
             "expected an attention weight inside (0, 1) once the key is short enough",
             "0 or 1 at any length",
         )

@@ -19,9 +19,9 @@ from ..._meters import (
     Probes,
     SignMeter,
     Unbounded,
+    comparing_sequences,
     find_exponents,
     find_intervals,
-    key_and_query,
     logit_range,
     read_outweighs,
 )
@@ -148,7 +148,7 @@ class BothSides:
         everyone, edge = np.arange(len(self.key)), SILU_FLOOR * self.m
 
         def sequence(which: np.ndarray, h: np.ndarray) -> np.ndarray:
-            return key_and_query(*self.tokens(which, h))
+            return comparing_sequences(*self.tokens(which, h))
 
         try:
             lo, hi = find_intervals(self.read_above, edge, edge * 2.0 ** (1 - bits), sequence)
