@@ -69,7 +69,6 @@ NOT_HEADS = "the box is not a sum of attention heads"
 NOT_BLOCK = "the box is not several heads in front of something that sees nothing but their sum and the last token"
 NOT_FRONT_HEAD = "the box is not a single attention head with a network behind it"
 OR_NOISY = "or its answers are less accurate than promised (then say so with tolerance= or rtol=)"
-OR_FLIPPED = "or its answers are less accurate than promised (then say so with dtype= or flips=)"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ JUDGE_QUERIES = ALONE + 3 * len(JUDGED_LENGTHS)
 # Times as many of users' size where numbers have 8 or 11 bits: bounds leave most answers open there, and a box that is
 # another one at tokens of some size was met by one or two sequences, of which one in four happens to be answered alike.
 NARROW_LOOKS = 3
-AROUND_SUITED = -0.5, 0.5  # of the suited size, as powers of two: scores half as large as they should be, or twice
 
 USERS, SUITED, LARGER, SINGLES = "users", "suited", "larger", "single"  # whose sizes tokens have; or they are alone
 
@@ -45,19 +44,18 @@ def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generato
     looks = max(looks, NARROW_LOOKS) if oracle.box.narrow else looks
     suited = np.resize(learned.suits(oracle.reach), count)
     lever, alone_lever = learned.levers(oracle)
-    around = suited * 2.0 ** even(*AROUND_SUITED, count, rng)
     users = 2.0 ** even(*USER_SIZES, looks * count, rng)
     larger = np.maximum(suited, 1.0) * 2.0 ** even(0, 3, count, rng)
     first, *_, last = JUDGED_LENGTHS
     drawn = {
         USERS: (users, stratified(first, last + 1, len(users), rng).astype(int)),
-        SUITED: (around, rng.integers(JUDGED_LENGTHS, (*JUDGED_LENGTHS[1:], last + 1))),
+        SUITED: (suited, rng.integers(JUDGED_LENGTHS, (*JUDGED_LENGTHS[1:], last + 1))),
         LARGER: (larger, stratified(first, last + 1, count, rng).astype(int)),
     }
     last_tokens = {USERS: rng.permutation(users)}  # as evenly spread, and at times longer than those before, or shorter
     X = [gaussian_sequences(oracle, each, sizes, rng, last_tokens.get(n)) for n, (sizes, each) in drawn.items()]
     every = [Sequences(name, x, sizes) for (name, (sizes, _)), x in zip(drawn.items(), in_turn(X), strict=True)]
-    every[1] = Sequences(SUITED, [levered(oracle, x, lever) for x in every[1].X], lever * around)
+    every[1] = Sequences(SUITED, [levered(oracle, x, lever) for x in every[1].X], lever * suited)
     alone = 2.0 ** even(*USER_SIZES, ALONE, rng)
     alone[:ALONE_LONG] *= alone_lever
     every.append(Sequences(SINGLES, gaussian_sequences(oracle, (1,) * ALONE, alone, rng), alone))

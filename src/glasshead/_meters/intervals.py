@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._errors import ASKED_AGAIN, OR_FLIPPED, Evidence, TargetMismatch
+from .._errors import ASKED_AGAIN, Evidence, TargetMismatch
 from .._types import Float
 
 # `read_above(which, thresholds)`: is each of the unknowns with these indices above its threshold?
@@ -19,6 +19,7 @@ Asking = Callable[[np.ndarray, np.ndarray], np.ndarray]  # the sequences that as
 
 ALIKE_ANSWERS = 6  # answers that all point one way before the end of the range itself is asked about
 STAYED = 3  # answers that all point one way: one unknown in four has as many in the end
+OR_FLIPPED = "or its answers are less accurate than promised (then say so with dtype= or flips=)"
 FINE = 2.0**10  # how much smaller than the range intervals are that something hangs on; others only say where to look
 FAR_APART = 2.0**6  # intervals: rounding, which may go another way in another batch, does not move one as far
 OUT_OF_RANGE = 2.0**200  # times the range expected: what lies beyond that is no number
