@@ -507,6 +507,9 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
     ("torch-encoder-4@float32/norm", 198871610, "IndexError: no room for tokens that are long beside others"),
     ("shell@bfloat16-answers/rtol", 1635718688, "another head at some sizes, where the two that were asked agree"),
     ("some-lengths@float16-answers/rtol", 1492138097, "another head at some lengths, which wide bounds excuse"),
+    ("shell-of-longest@float64/loose-rtol", 2130789158, "open: another head at some sizes of the longest token"),
+    ("shell-of-last@float32-answers/rtol", 334955847, "open: the same at some sizes of the last token"),
+    ("shell-of-longest@11-digits/none", 185271657, "open: the same, by an rtol that was advised"),
     ("now-and-then@float64/signs", 256681513, "a key bias that wrong answers made up, bound of W broken twice"),
 )
 
