@@ -48,7 +48,7 @@ browser:  ## install Debian's Chromium, which the tests of the HTML report drive
 lint: $(VENV)/.lint  ## style, types, and who may import whom, here and in what docs/how-to-extend.md adds
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python --project pyproject.toml
-	@said=$$($(BIN)/pyright --pythonpath $(BIN)/python --verifytypes glasshead --ignoreexternal) || { echo "$$said"; exit 1; }
+	@said=$$(PYTHONPATH=src $(BIN)/pyright --pythonpath $(BIN)/python --verifytypes glasshead --ignoreexternal) || { echo "$$said"; exit 1; }
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python -m tests.extending
 
