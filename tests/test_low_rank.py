@@ -127,7 +127,7 @@ def known(target, accuracy, seed):
 def test_an_accuracy_that_leaves_answers_open_is_the_reason():
     """Which of these it is goes by the sequences that happen to be asked."""
     refused = 0
-    for seed in (43, 136, 168, 300):
+    for seed in (436, 702, 550, 558):
         rng = np.random.default_rng(seed)
         W = spectrum(20, 10.0 ** rng.uniform(-8, -1), seed).W
         target, accuracy = gh.Attention(W, rng.standard_normal(20)), 10.0 ** rng.uniform(-4, 0)
@@ -135,8 +135,10 @@ def test_an_accuracy_that_leaves_answers_open_is_the_reason():
             assert gh.recover(target, accuracy=accuracy, seed=seed).bound <= accuracy
         except gh.AccuracyUnreachable as error:
             no, refused = error, refused + 1
-            assert "is met and leaves that open; ask for a smaller one" in str(no)
-            assert no.best.bound <= accuracy
+            assert "ask for a smaller one" in str(no)
+            left_open = "is met and leaves that open" in str(no)
+            assert left_open or "reading it stopped at rank" in str(no)
+            assert left_open == (no.best.bound <= accuracy)
         assert gh.recover(target, accuracy=accuracy / 10, seed=seed).bound <= accuracy / 10
     assert refused
 

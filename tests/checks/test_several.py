@@ -318,11 +318,11 @@ def test_half_of_the_sequences_lie_next_to_a_change():
     oracle = Promising(D, lambda X: found.model(X) > 0, answers="sign", roundoff=2.0**-53)
     check = signs.check_held_out_signs(oracle, found, np.random.default_rng(0))
     assert check.evidence is None
-    assert oracle.queries == signs.SIGN_QUERIES == check.compared == 32
+    assert oracle.queries == signs.SIGN_QUERIES == check.compared == 20
     values = np.concatenate([found.model(X) for X in oracle.asked])
     allowed = np.concatenate([found.allowed(X, oracle) for X in oracle.asked])
     near = np.abs(values) < 100 * allowed
-    assert near.sum() >= 14  # with 64 tokens no two of those drawn may be answered differently
+    assert near.sum() >= 8  # with 64 tokens no two of those drawn may be answered differently
     assert (np.abs(values) > allowed).all()
 
 

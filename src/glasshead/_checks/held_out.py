@@ -21,7 +21,7 @@ from .._recovery import Checked
 from .compared import Compared, compared_pairs
 
 CHECKING = "checking on fresh queries"
-CHECKED_LENGTHS = 1, 2, 3, 4, 6, 8, 16, 64  # a box may be a head for a few tokens and something else for many
+CHECKED_LENGTHS = 1, 2, 4, 16, 64  # a box may be a head for a few tokens and something else for many
 PER_LENGTH = 2  # sequences of each length; one token alone was asked about before, so it is asked once
 QUERIES = len(CHECKED_LENGTHS) * PER_LENGTH  # the last sequence is asked again in place of a second single token
 USER_SIZES = -1.0, 1.0  # those of users' tokens: from half to twice that of standard ones, as powers of two

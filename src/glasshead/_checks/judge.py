@@ -61,16 +61,15 @@ def check_everywhere(
     """What is found, with bounds that hold, and what fresh queries say of it. An oracle that averages asks each again
     and again; but for that the queries are
 
-    - `JUDGE_QUERIES` = 40 ordinary sequences, 62 where numbers are narrow, with three times as many of users' size, and
-      those that are `doubted`, by another family or by the check before;
+    - `JUDGE_QUERIES` = 46 ordinary sequences, and those that are `doubted`, by another family or by the check before;
     - where answers are averages, all of these once more without;
-    - where predictions ask the box, no single tokens: of a block the other 33, three times each, as they are, without
-      attention and as the model has it; of a head in front of a network 55, three times as many of users' size, twice;
+    - where predictions ask the box, no single tokens: of a block the other 42, three times each, as they are, without
+      attention and as the model has it; of a head in front of a network twice;
     - of a head alone `ODDS_QUERIES` = 8, as 2 probes of 4; where it is in doubt 32, as 8 of 4, or 48, as 8 of 6, where
       its arithmetic is measured; 96, as 16 of 6, where its answers are narrow, too, and 288 more, as 48 of 6, where
       these misfit;
     - of a head in front of a network, where it is in doubt, 72, as 8 probes of 9, and 16 more without a promise;
-    - of a promise that bounds follow from, 8 answers at most again, and 54 more where it is doubted;
+    - of a promise that bounds follow from, 8 answers at most again, and 39 more where it is doubted;
     - where answers are yes and no, instead of all these what `check_sides_everywhere` asks.
     """
     oracle.stage = CHECKING

@@ -13,14 +13,13 @@ from .._linalg import rms
 from .._oracles import Oracle
 from .held_out import USER_SIZES, even
 
-ALONE, ALONE_LONG = 7, 3  # sequences of one token, which show errors of v; those as long as v was read with
-# A sequence for the sizes of users, suited, and larger: suited ones as long as these, or up to the next one, others
-# spread evenly from the first to the last, since a box may go by the length, as one that drops what fills no tile.
-JUDGED_LENGTHS = 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64
-JUDGE_QUERIES = ALONE + 3 * len(JUDGED_LENGTHS)
-# Times as many of users' size where numbers have 8 or 11 bits: bounds leave most answers open there, and a box that is
-# another one at tokens of some size was met by one or two sequences, of which one in four happens to be answered alike.
-NARROW_LOOKS = 3
+ALONE, ALONE_LONG = 4, 2  # sequences of one token, which show errors of v; those as long as v was read with
+# A sequence for each suited size as long as these, or up to the next one; others of any length between the ends, since
+# a box may go by the length, as one that drops what fills no tile.
+JUDGED_LENGTHS = 2, 3, 4, 6, 10, 16, 24, 40, 64
+FROM_USERS, FROM_LARGER = 28, 5  # sequences of users' size, nearly three for every tenth of all; of larger ones
+JUDGE_QUERIES = FROM_USERS + len(JUDGED_LENGTHS) + FROM_LARGER + ALONE
+DRAWN = 2000  # sequences of users' size that the former are chosen from
 
 USERS, SUITED, LARGER, SINGLES = "users", "suited", "larger", "single"  # whose sizes tokens have; or they are alone
 
@@ -39,27 +38,64 @@ def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generato
     Suited keys are some times as long and suited last tokens as much shorter, which leaves their scores as they are,
     and some of the single tokens are longer: the box is judged where its parameters were read, too.
     """
-    count = len(JUDGED_LENGTHS)
-    looks = learned.looks if oracle.answers == "value" else 1
-    looks = max(looks, NARROW_LOOKS) if oracle.box.narrow else looks
-    suited = np.resize(learned.suits(oracle.reach), count)
+    suited = np.resize(learned.suits(oracle.reach), len(JUDGED_LENGTHS))
     lever, alone_lever = learned.levers(oracle)
-    users = 2.0 ** even(*USER_SIZES, looks * count, rng)
-    larger = np.maximum(suited, 1.0) * 2.0 ** even(0, 3, count, rng)
+    larger = np.maximum(np.resize(learned.suits(oracle.reach), FROM_LARGER), 1.0) * 2.0 ** even(0, 3, FROM_LARGER, rng)
     first, *_, last = JUDGED_LENGTHS
+    lengths = rng.integers(JUDGED_LENGTHS, (*JUDGED_LENGTHS[1:], last + 1))
+    any_lengths = stratified(first, last + 1, FROM_LARGER, rng).astype(int)
     drawn = {
-        USERS: (users, stratified(first, last + 1, len(users), rng).astype(int)),
-        SUITED: (suited, rng.integers(JUDGED_LENGTHS, (*JUDGED_LENGTHS[1:], last + 1))),
-        LARGER: (larger, stratified(first, last + 1, count, rng).astype(int)),
+        USERS: users_sequences(oracle, rng),
+        SUITED: gaussian_sequences(oracle, lengths, suited, rng),
+        LARGER: gaussian_sequences(oracle, any_lengths, larger, rng),
     }
-    last_tokens = {USERS: rng.permutation(users)}  # as evenly spread, and at times longer than those before, or shorter
-    X = [gaussian_sequences(oracle, each, sizes, rng, last_tokens.get(n)) for n, (sizes, each) in drawn.items()]
-    every = [Sequences(name, x, sizes) for (name, (sizes, _)), x in zip(drawn.items(), in_turn(X), strict=True)]
-    every[1] = Sequences(SUITED, [levered(oracle, x, lever) for x in every[1].X], lever * suited)
+    sizes = {USERS: np.array([rms(x) for x in drawn[USERS]]), SUITED: lever * suited, LARGER: larger}
+    every = [Sequences(name, X, sizes[name]) for name, X in zip(drawn, in_turn([*drawn.values()]), strict=True)]
+    every[1] = every[1]._replace(X=[levered(oracle, x, lever) for x in every[1].X])
     alone = 2.0 ** even(*USER_SIZES, ALONE, rng)
     alone[:ALONE_LONG] *= alone_lever
     every.append(Sequences(SINGLES, gaussian_sequences(oracle, (1,) * ALONE, alone, rng), alone))
     return [kept for kind in every if (kept := said(learned, kind)).X]
+
+
+def users_sequences(oracle: Oracle, rng: np.random.Generator) -> list[np.ndarray]:
+    """Gaussian tokens from half to twice the standard size, of any length: of many such sequences those that are spread
+    the most evenly in whatever of it a box may go by, be it the last token's size, or the longest's."""
+    first, *_, last = JUDGED_LENGTHS
+    lengths, scale = rng.integers(first, last + 1, DRAWN), 2.0 ** rng.uniform(*USER_SIZES, DRAWN)
+    norms = scale[:, None] * np.sqrt(rng.chisquare(oracle.dim, (DRAWN, last)))
+    norms = np.minimum(norms, oracle.reach)  # of the last token first, and of those before it
+    sent = np.arange(last) < lengths[:, None]
+    squares = np.where(sent, norms**2, 0.0)
+    rest = squares[:, 1:].sum(axis=1) / (lengths - 1)
+    goes_by = (
+        lengths + rng.random(DRAWN),
+        squares.sum(axis=1) / lengths,
+        norms[:, 0],
+        norms[:, 1],
+        norms[:, 0] ** 2 / rest,
+        np.where(sent, norms, 0.0).max(axis=1),
+        np.where(sent, norms, np.inf).min(axis=1),
+    )
+    chosen = spread(np.stack(goes_by, axis=1), FROM_USERS)
+
+    def tokens(i: int) -> np.ndarray:
+        x = rng.standard_normal((lengths[i], oracle.dim))
+        return np.roll(norms[i, : lengths[i], None] * x / np.linalg.norm(x, axis=1, keepdims=True), -1, axis=0)
+
+    return [sendable(oracle, tokens(i)) for i in chosen]
+
+
+def spread(goes_by: np.ndarray, count: int) -> list[int]:
+    """So many rows of these numbers that of each column nearly every part, of as many parts of equal chance, is met."""
+    columns = np.arange(goes_by.shape[1])
+    part = goes_by.argsort(axis=0).argsort(axis=0) * count // len(goes_by)
+    unmet, chosen = np.ones((len(columns), count), bool), []
+    for _ in range(count):
+        best = int(np.argmax(unmet[columns, part].sum(axis=1)))
+        unmet[columns, part[best]] = False
+        chosen.append(best)
+    return chosen
 
 
 def stratified(low: float, high: float, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -111,21 +147,14 @@ def with_doubted(
 
 
 def gaussian_sequences(
-    oracle: Oracle,
-    lengths: Sequence[int] | np.ndarray,
-    sizes: np.ndarray,
-    rng: np.random.Generator,
-    last_sizes: np.ndarray | None = None,
+    oracle: Oracle, lengths: Sequence[int] | np.ndarray, sizes: np.ndarray, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """One sequence of each length, none longer than can be sent, of Gaussian tokens whose entries have exactly that
-    root mean square, for a few to show as many sizes as they can; the last token has nearly one of its own, if said."""
+    root mean square, for a few to show as many sizes as they can."""
 
-    def drawn(length: int, size: float, last: float | None) -> np.ndarray:
+    def drawn(length: int, size: float) -> np.ndarray:
         x = rng.standard_normal((length, oracle.dim))
-        if last is not None and length > 1:
-            x = np.concatenate([size * x[:-1] / rms(x[:-1]), last * x[-1:] / rms(x[-1:])])
         return size * x / rms(x)
 
-    last_of = [None] * len(sizes) if last_sizes is None else last_sizes.tolist()
-    each = zip(np.asarray(lengths).tolist(), sizes.tolist(), last_of, strict=True)
+    each = zip(np.asarray(lengths).tolist(), sizes.tolist(), strict=True)
     return [sendable(oracle, drawn(*one)) for one in each]

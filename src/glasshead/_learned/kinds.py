@@ -188,8 +188,6 @@ class LearnedFront(Learned):
     check: HeldOut = UNCHECKED
     sure: str = MEASURED_WORDS
 
-    looks = 3  # a score takes ten queries here and more: one box in ten that goes another way is to be noticed
-
     def suits(self, reach: float) -> tuple[float, ...]:
         return (min(self.scale, reach / 2) / float(np.sqrt(self.model.dim)),)
 

@@ -75,7 +75,6 @@ class Learned:
 
     checked_by: ClassVar[str] = ""  # the check of such a result, as `_families` names functions
     measurable: ClassVar[bool] = False  # whether its bounds can be measured on ordinary sequences
-    looks: ClassVar[int] = 1  # how many sequences of users' size the judge asks about, of each length
     read_again: ClassVar[bool] = False  # whether fresh tokens, read head by head, say how far off every W is
 
     @property

@@ -48,8 +48,8 @@ def recover_as(
         return found
 
     try:
-        learned: Learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
-        learned, check = check_learned(method, oracle, learned, rng, doubted)
+        first: Learned = resolve(method.learn)(oracle, rng, wanted.rank, wanted.accuracy, **options)
+        learned, check = check_learned(method, oracle, first, rng, doubted)
     except BudgetExceeded as error:
         error.family = family
         if isinstance(unchecked := error.known.get("unchecked"), Learned):
@@ -73,7 +73,8 @@ def recover_as(
         mismatch = TargetMismatch(why_not(declared, oracle, wanted.rank), check.evidence, found)
         raise resolve(method.explain)(oracle, mismatch, rng) if method.explain else mismatch
     if not accurate(found, wanted.accuracy):
-        raise inaccurate(oracle, wanted.accuracy, found, learned.needed)
+        stopped = wanted.rank is None and accurate(hand_back(first, None), wanted.accuracy)
+        raise inaccurate(oracle, wanted.accuracy, found, learned.needed, stopped=stopped)
     return found, check.warning
 
 

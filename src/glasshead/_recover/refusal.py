@@ -64,11 +64,16 @@ def why_not(declared: Family, oracle: Oracle, rank: int | None) -> str:
     )
 
 
-def inaccurate(oracle: Oracle, accuracy: float | None, found: Recovery, needed: str) -> AccuracyUnreachable:
-    """Refuses a bound that is infinite, or larger than was asked for; `needed` says in words what would help."""
+def inaccurate(
+    oracle: Oracle, accuracy: float | None, found: Recovery, needed: str, *, stopped: bool
+) -> AccuracyUnreachable:
+    """Refuses a bound that is infinite, or larger than was asked for; `needed` says in words what would help. The
+    learner may have `stopped` where its own bounds were as small as that, before answers showed them to be wider."""
     promised = oracle.tolerance or oracle.rtol or oracle.max_norm
     needed = needed or (better(oracle, accuracy, found.bound) if promised else "")
     advice = f"{needed} is needed" if needed else "its numbers have too few digits"
+    if stopped and found.rank not in (0, oracle.dim):
+        advice = f"reading it stopped at rank {found.rank}, which had seemed enough: ask for a smaller one"
     asked = f"asked for ||W_hat - W||_F <= {accuracy or 0.0:.3g}"
     if found.bound is None:
         where = FAMILIES[found.family].unbounded
