@@ -168,7 +168,7 @@ def test_the_judge_costs_what_it_says_and_says_what_it_saw():
     target = gh.Attention.random(8, seed=1)
     found = gh.recover(gh.ValueOracle(target))
     assert found.checked is not None
-    assert found.checked.sequences == JUDGE_QUERIES
+    assert found.checked.sequences == JUDGE_QUERIES["value"]
     assert 0.00099 < found.checked.within < 0.00101
     assert f"{found.checked.sequences} ordinary sequences" in str(found)
 

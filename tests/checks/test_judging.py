@@ -79,7 +79,7 @@ def test_the_judge_asks_sequences_of_all_lengths():
     found = replace(learned(np.eye(6), v=np.ones(6)))
     kinds = ordinary.ordinary_sequences(oracle, found, np.random.default_rng(0))
     assert [kind.name for kind in kinds] == ["users", "suited", "larger", "single"]
-    assert sum(len(kind.X) for kind in kinds) == ordinary.JUDGE_QUERIES == 46
+    assert sum(len(kind.X) for kind in kinds) == ordinary.JUDGE_QUERIES["value"] == 46
     each = sorted(len(x) - 2 for x in kinds[2].X)  # one in each fifth of the range
     assert all(n * 63 / 5 - 1 < length < (n + 1) * 63 / 5 for n, length in enumerate(each))
     steps = zip([2, 3, 4, 6, 10, 16, 24, 40, 64, 65], map(len, kinds[1].X), strict=False)
@@ -525,7 +525,7 @@ def test_whatever_a_box_may_go_by_users_sequences_show_nearly_all_of_it(dim, see
     """Of a tenth of all ordinary sequences, by the size of one token or of all, three are asked, rarely two or one."""
     rng = np.random.default_rng(seed)
     users = ordinary.users_sequences(Promising(dim), rng)
-    assert len(users) == ordinary.FROM_USERS
+    assert len(users) == ordinary.FROM_USERS["value"]
     scales, lengths = 2.0 ** rng.uniform(-1, 1, 8000), rng.integers(2, 65, 8000)
     drawn = [scale * rng.standard_normal((n, dim)) for scale, n in zip(scales.tolist(), lengths.tolist(), strict=True)]
 

@@ -24,10 +24,10 @@ from .noise import learn_from_noise
 from .nulled import NulledMeter, find_nulled_frames, read_nulled
 from .passes import MORE_DIGITS
 
-# Queries that a second measurement may cost, d (d + 1) of them: up to d = 4. It makes W 25 to 100 times more accurate
+# Queries that a second measurement may cost, d (d + 1) of them: up to d = 3. It makes W 25 to 100 times more accurate
 # beside a key bias that is 100 times as large as a column of W, but not more than twice beside one as large as that,
-# and from d = 5 on it would be a third of all queries.
-SECOND = 20
+# and from d = 4 on all checks together would take more than `OVERHEAD`.
+SECOND = 12
 
 
 def learn_attention(

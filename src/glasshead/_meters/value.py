@@ -24,6 +24,7 @@ from .shared_errors import LogitReadings, split_errors
 
 BLOCK_BYTES = 16 * 2**20  # tokens built at a time
 
+CLUTTERED = 0.1  # of what a key token moves an answer by: a query token that spoils more of it has no room to be longer
 RATIO = 2.0**12  # rho / kappa where nothing asks for more: kappa b.v is then no rounding problem
 
 
@@ -99,7 +100,16 @@ class ValueMeter(Meter):
             return self
         seen = rms(keys @ self.key_bias)
         rho = min(self.rho, 1.0 / seen) if seen > 0 else self.rho
-        return self.at(rho, min(self.kappa * self.rho / rho, self.oracle.reach - rho))
+        if rho == self.rho:
+            return self
+        kappa = min(self.kappa * self.rho / rho, CLUTTERED * rho * rms(keys @ self.values.v) / self.off_each)
+        return self.at(rho, min(kappa, self.oracle.reach - rho))
+
+    @property
+    def off_each(self) -> float:
+        """How far an answer may be off for every unit of its query token's length, by rounding and the error of v."""
+        of_v = float(np.sqrt(self.oracle.dim)) * self.values.entry_error(self.oracle)
+        return of_v + 2 * (self.oracle.dim + 8) * self.oracle.roundoff * self.values.length
 
     def likely(self, noise: float) -> float:
         return likely_sum(self.oracle, noise)

@@ -15,13 +15,13 @@ from .._plan import plan
 from .._validate import positive, require_memory, require_rank, whole
 from .._version import __version__
 
-CHECKS = {"value": QUERIES + JUDGE_QUERIES, "sign": SIGN_QUERIES + JUDGE_QUERIES}  # queries of all checks of a result
+HELD_OUT = {"value": QUERIES, "sign": SIGN_QUERIES}  # of the family's own check
 LAW_QUERIES = {"value": ODDS_QUERIES, "sign": BALANCE_QUERIES}  # and of the law that is checked last, for one head
 
 
 def queries_of_checks(answers: str, checked: bool, one_head: bool) -> int:
     """What it takes to check a result of one head or several, whose family's own check was made already or not."""
-    return (JUDGE_QUERIES if checked else CHECKS[answers]) + LAW_QUERIES[answers] * one_head
+    return JUDGE_QUERIES[answers] + HELD_OUT[answers] * (not checked) + LAW_QUERIES[answers] * one_head
 
 
 class Wanted(NamedTuple):
@@ -51,7 +51,8 @@ def require_arguments(wanted: Wanted, budget: Any, journal: Any, progress: Any) 
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise TypeError(f"expected progress to be True or a callable (done, planned, what), got {progress!r}")
     if budget is not None:
-        require_budget(whole(budget, "budget", least=1), dim, wanted.accuracy, box.answers, JUDGE_QUERIES)
+        least = JUDGE_QUERIES[box.answers]
+        require_budget(whole(budget, "budget", least=1), dim, wanted.accuracy, box.answers, least)
     if not (norm is None or isinstance(norm, Norm) or (isinstance(norm, str) and norm == "auto")):
         raise TypeError(f"expected norm to be 'auto', None or a gh.Norm, got {norm!r}; try gh.Norm('layer', 1e-5)")
     if isinstance(norm, Norm) and (norm.eps is None or norm.place != "before"):
