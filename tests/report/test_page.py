@@ -180,7 +180,7 @@ def test_a_run_leaves_a_report(saved):
     assert data["run"]["command"].startswith("glasshead recover ")
     assert 0 <= data["distance"] < 1e-13
     assert data["run"]["history"][-1][1] <= data["recovery"]["queries"]
-    assert len(data["recovery"]["checked"]["predicted"]) == 40
+    assert len(data["recovery"]["checked"]["predicted"]) == 46
     assert run_of is not None
     assert run_of.seconds is not None
 

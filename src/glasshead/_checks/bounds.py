@@ -30,10 +30,11 @@ WIDENED_LESS = 4.0
 SHRUNK = 2.0  # times the same: W is hardly further off, whatever larger bounds allow
 HALF_AS_FAR = 0.25  # the square of the measured error over the bound, from which the bound is not believed
 PROMISE_DOUBTED, PROMISE_BROKEN = 0.5, 4.0  # the same square, from which a promise is doubted, and not believed
+USED_UP = 1 + 1e-6  # times a promise: an adversary uses up all of it, and rounding comes on top
 REPEATED = 8  # questions at most whose answers are further off than promised, asked again
 MORE_DOUBTED, DOUBT_CONFIRMED = 3, 1.0  # times as many answers again where it is doubted, and the square for all
 SLOPE = 80.0  # by how much less than their range answers behind a network typically move with a score: 3 to 80 times
-TIES = 0.05  # of the answers to users' tokens and larger ones: closer to a tie than any model within the bounds tells
+TIES = 0.07  # of the answers to users' tokens and larger ones: closer to a tie than any model within the bounds tells
 
 
 def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator) -> Evidence | None:
@@ -121,7 +122,7 @@ def check_repeated(oracle: Oracle, groups: list[Answered]) -> Evidence | None:
     if not beyond:
         return None
     again = ask_by_length(oracle, [X[i] for i in beyond])
-    each_off = level[beyond] / (1 - oracle.rtol)
+    each_off = USED_UP * level[beyond] / (1 - oracle.rtol)
     return Compared([X[i] for i in beyond], again, got[beyond], each_off * 2).evidence(ASKED_AGAIN)
 
 

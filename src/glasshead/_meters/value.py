@@ -98,10 +98,9 @@ class ValueMeter(Meter):
         """The meter with its lever shortened, if need be, to what these keys see of the key bias."""
         if self.key_bias is None:
             return self
-        seen = rms(keys @ self.key_bias)
-        rho = min(self.rho, 1.0 / seen) if seen > 0 else self.rho
-        if rho == self.rho:
+        if (seen := rms(keys @ self.key_bias)) * self.rho <= 1:
             return self
+        rho = 1.0 / seen
         kappa = min(self.kappa * self.rho / rho, CLUTTERED * rho * rms(keys @ self.values.v) / self.off_each)
         return self.at(rho, min(kappa, self.oracle.reach - rho))
 
