@@ -6,6 +6,10 @@ import pytest
 import glasshead as gh
 from glasshead._checks import check_front_laws
 from glasshead._checks.family_laws import law_sequences
+from glasshead._learners.any_network.normalisation import read_eps_again
+from glasshead._learners.any_network.values import learn_from_values
+from glasshead._limits import Goal
+from glasshead._oracles import Normalised
 
 from .blocks import Block, identifiable, learn
 
@@ -61,3 +65,25 @@ def test_an_eps_that_is_no_power_of_ten():
     found = learn(narrowed(block), 8, options={"dtype": "float32"})
     assert found.learned.model.norm.eps == pytest.approx(3.7e-6, rel=1e-2)
     assert found.bounded(W)
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_eps_leaves_open_is_small_once_W_is_known(kind, seed):
+    """The norm alone shows eps to a few percent here, of which W would be off by as much."""
+    block = Block(6, norm=kind, outputs=6, seed=seed)
+    W, _ = identifiable(block)
+    found = learn(narrowed(block), 6, options={"dtype": "float32"})
+    assert found.bounded(W)
+    assert found.learned.bound <= 0.1 * np.linalg.norm(W)
+
+
+@pytest.mark.parametrize(("times", "least", "most"), [(1.0, 0.0, 1e-8), (1.003, 0.003, 0.02), (1.03, 0.03, 0.2)])
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+@pytest.mark.parametrize("residual", [False, True])
+def test_an_eps_that_is_off_shows_in_short_and_long_tokens(residual, kind, times, least, most):
+    block = Block(7, norm=kind, residual=residual, outputs=3)
+    seen = Normalised(gh.ValueOracle(block, dim=7), gh.Norm(kind, times * 1e-5))
+    learned = learn_from_values(seen, np.random.default_rng(0), Goal(), {})
+    error = read_eps_again(seen, learned, np.random.default_rng(1))
+    assert least * 0.97 <= error <= most

@@ -18,9 +18,9 @@ ALONE, ALONE_LONG = 4, 2  # sequences of one token, which show errors of v; thos
 # a box may go by the length, as one that drops what fills no tile.
 JUDGED_LENGTHS = 2, 3, 4, 6, 10, 16, 24, 40, 64
 FROM_LARGER = 5
-# Sequences of users' size: nearly three for every tenth of all there are; eight where one in two shows nothing, since a
-# yes is a yes.
-FROM_USERS = {"value": 28, "sign": 84}
+# Sequences of users' size: nearly three for every tenth of all there are; eight where half of those that another box
+# answers otherwise show nothing, since a yes is a yes, or 8 bits leave so much open.
+FROM_USERS, FROM_USERS_COARSE = {"value": 28, "sign": 84}, 84
 JUDGE_QUERIES = {answers: users + len(JUDGED_LENGTHS) + FROM_LARGER + ALONE for answers, users in FROM_USERS.items()}
 DRAWN = 2000  # sequences of users' size that the former are chosen from
 
@@ -80,7 +80,7 @@ def users_sequences(oracle: Oracle, rng: np.random.Generator) -> list[np.ndarray
         np.where(sent, norms, 0.0).max(axis=1),
         np.where(sent, norms, np.inf).min(axis=1),
     )
-    chosen = spread(np.stack(goes_by, axis=1), FROM_USERS[oracle.answers])
+    chosen = spread(np.stack(goes_by, axis=1), FROM_USERS_COARSE if oracle.box.narrow else FROM_USERS[oracle.answers])
 
     def tokens(i: int) -> np.ndarray:
         x = rng.standard_normal((lengths[i], oracle.dim))

@@ -19,9 +19,11 @@ from ..._learned import LearnedFront
 from ..._limits import Goal
 from ..._models import Norm
 from ..._oracles import Normalised, Oracle
-from .normalisation import find_norm
+from .normalisation import find_norm, read_eps_again
 from .signs import learn_from_signs
 from .values import learn_from_values
+
+ROUGH = 1e-4  # of eps: what W tells better, once it was read
 
 
 def learn_any_network(
@@ -74,8 +76,11 @@ def learn_behind_norm(
     oracle: Oracle, norm: Norm, eps_error: float, rng: np.random.Generator, goal: Goal, known: dict
 ) -> LearnedFront:
     """The head as seen from behind the normalisation, with W for normalised tokens and a model for those in front."""
-    seen = Normalised(oracle, norm, eps_error)
+    rough = eps_error > ROUGH
+    seen = Normalised(oracle, norm, 0.0 if rough else eps_error)
     learned = learn_front(seen, rng, goal.within(seen.dim), known)
+    if rough:
+        eps_error = min(eps_error, read_eps_again(seen, learned, rng))
     evidence = learned.check.evidence
     if evidence is not None:
         evidence = replace(evidence, query=seen.tokens(evidence.query))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._errors import NotIdentifiable
+from ..._learned import LearnedFront
+from ..._linalg import unit
 from ..._meters import Copies, floor, read_references, slope_step
 from ..._models import Norm
 from ..._oracles import DOUBLE, Normalised, Oracle
@@ -28,10 +30,12 @@ EPS_DIFFERENCE = 1e-5  # half of a central difference over log eps: right to 1e-
 # A token of rms entry s that is made twice as long changes by 3 eps / (8 s^2) once it is normalised: by 0.0075, less
 # than FORGETS, for this eps. A larger one would not let the box forget lengths there.
 LARGEST_EPS = 0.02 * min(NORM_SIZES) ** 2
-LARGEST_ERROR = 0.1  # of eps: one that is known no better is none
+LARGEST_ERROR, ROUGH_ERROR = 0.1, 3.0  # of eps: one that is known no better is none, in float64, with fewer digits
 SNAP = 1e-6  # an eps that near to a power of ten is one, and so is most likely one that may be
 EPS_SCATTER = 8.0  # times the scatter between rays
 FEWEST_RAYS = 3  # rays that must tell
+AGAIN_LENGTHS, AGAIN_RAYS = (0.2, 0.45, 0.7, 0.9), 8  # last tokens, of the radius of the ball, and rays for each
+INSIDE = 0.97  # of the radius: no token is longer
 
 
 def find_norm(oracle: Oracle, rng: np.random.Generator) -> tuple[Norm | None, float]:
@@ -43,7 +47,8 @@ def find_norm(oracle: Oracle, rng: np.random.Generator) -> tuple[Norm | None, fl
         eps, error = find_eps(oracle, kind, rng)
     except NotIdentifiable:
         return None, 0.0
-    return (Norm(kind, eps), error) if eps <= LARGEST_EPS and error <= LARGEST_ERROR else (None, 0.0)
+    most = LARGEST_ERROR if oracle.roundoff <= DOUBLE else ROUGH_ERROR
+    return (Norm(kind, eps), error) if eps <= LARGEST_EPS and error <= most else (None, 0.0)
 
 
 def find_norm_kind(oracle: Oracle, rng: np.random.Generator) -> str | None:
@@ -138,14 +143,50 @@ def read_facts(
 
 def disagreement(offsets: np.ndarray, roots: np.ndarray, guess: float, eps: float) -> np.ndarray:
     """Between the scores per unit length that the facts of each ray imply if this is eps: all differences, flat."""
+    score, _ = implied(QUERY_LENGTH * np.ones_like(offsets), offsets, roots, eps / guess)
+    return np.concatenate([score[:, 0] - score[:, 1], score[:, 0] - score[:, 2]])
+
+
+def implied(here: np.ndarray, offsets: np.ndarray, roots: np.ndarray, ratio: float) -> tuple[np.ndarray, np.ndarray]:
+    """What facts along rays imply if eps is so many times the one that tokens were made for: the score per unit of
+    length, and how long the last tokens become; lengths are shares of the radius of the ball of normalised tokens."""
 
     def true_length(share: np.ndarray) -> np.ndarray:
-        """What a token becomes that the guess would have made `share` times as long as the last one."""
-        v = (QUERY_LENGTH * share) ** 2
-        raw = np.sqrt(guess * v / (1 - v))  # rms
-        return np.sign(share) * raw / np.sqrt(raw**2 + eps)
+        return share / np.sqrt(share**2 + ratio * (1 - share**2))
 
-    here = true_length(np.ones_like(offsets))
-    reference, moved = true_length(1 + offsets) - here, true_length(1 + offsets * roots) - here
-    score = Copies().score(moved / reference) / reference
-    return np.concatenate([score[:, 0] - score[:, 1], score[:, 0] - score[:, 2]])
+    last = true_length(here)
+    reference, moved = (true_length(here * (1 + offsets * c)) - last for c in (1.0, roots))
+    return Copies().score(moved / reference) / reference, last
+
+
+def read_eps_again(seen: Normalised, learned: LearnedFront, rng: np.random.Generator) -> float:
+    """How far off eps may be, of it, by facts about short and long last tokens of each of several rays: the score per
+    unit of length is a straight line of how long the last token is, if eps is right. The head that was read with it
+    says how long probes may be."""
+    model, curve, radius = learned.model, Copies(), float(np.sqrt(seen.inner.dim))
+    ray, here = np.repeat(np.arange(AGAIN_RAYS), len(AGAIN_LENGTHS)), np.tile(AGAIN_LENGTHS, AGAIN_RAYS)
+    along = unit(rng.standard_normal((AGAIN_RAYS, seen.dim)))[ray]
+    slope, flat = radius**2 * np.sum(along * (along @ model.W.T), axis=1), radius * along @ model.key_bias
+    most = (INSIDE / here - 1) / curve.range[1]
+    offsets = np.clip(curve.typical / (here * (slope * here + flat)), -most, most)
+    q = radius * here[:, None] * along
+    size = float(np.abs(seen(np.stack([q, q], axis=1)[:1])).max())
+    matching = read_references(seen, curve, q, offsets[:, None] * q, learned.noise, slope_step(learned.noise, size))
+    found = matching.read()
+    ray, here, offsets, slope = (each[found.good] for each in (ray, here, offsets, slope))
+    roots, certain = np.asarray(found.root)[found.good], np.abs(here * offsets) / found.error[found.good]
+    lines = (ray[:, None] == np.arange(AGAIN_RAYS)) * certain[:, None]
+    lines = lines[:, lines.any(axis=0)]
+    if len(here) < 2 * lines.shape[1] + FEWEST_RAYS:
+        return np.inf
+
+    def off(ratio: float) -> np.ndarray:
+        score, last = implied(here, offsets, roots, ratio)
+        return certain * (score - slope * last)
+
+    h = EPS_DIFFERENCE
+    everything = np.c_[(off(1 + h) - off(1 - h)) / (2 * h), lines, lines * here[:, None]]
+    change, *_ = np.linalg.lstsq(everything, -off(1.0), rcond=None)
+    scatter = np.linalg.norm(off(1.0) + everything @ change) / np.sqrt(len(here) - everything.shape[1])
+    spread = scatter * np.sqrt(np.linalg.pinv(everything.T @ everything)[0, 0])
+    return float(2 * abs(change[0]) + EPS_SCATTER * spread)

@@ -25,7 +25,8 @@ MISSES_APART = 1e-4
 @dataclass(frozen=True)
 class Matched:
     """Per probe: the score, its error, and whether to believe it; `far` where the score is too large to be read, and
-    `apart` where answers of several numbers agree in the direction in which they move, and clearly in no other."""
+    `apart` where answers of several numbers agree in the direction in which they move, and clearly in no other; `root`
+    is where the movable sequence is answered like the reference."""
 
     s: Float[np.ndarray, "*n"]
     error: Float[np.ndarray, "*n"]
@@ -33,6 +34,7 @@ class Matched:
     far: np.ndarray
     noise: float
     apart: np.ndarray | None = None
+    root: np.ndarray | None = None
 
 
 def judged(matching: Matching, c, f, across, root, error, used) -> Matched:
@@ -54,7 +56,7 @@ def judged(matching: Matching, c, f, across, root, error, used) -> Matched:
     )
     far = (np.abs(s) > curve.limit) | (root <= curve.range[0]) | (root >= curve.range[1])
     good = alike & converged & ~sideways & ~far & np.isfinite(s) & np.isfinite(s_error)
-    return Matched(s, s_error, good, far, noise, apart)
+    return Matched(s, s_error, good, far, noise, apart, root)
 
 
 def slope_at_root(matching: Matching, c, f, root, used) -> np.ndarray:
