@@ -347,6 +347,23 @@ def test_of_an_average_of_passes_answers_of_one_size_have_to_do():
         judge.refuse_far(replace(learned(), confidence=0.95), HELD, groups)
 
 
+@pytest.mark.parametrize(("shift", "noise", "ok"), [(0.45, 0.0, True), (0.55, 0.0, False), (0.55, 1.0, True)])
+def test_of_an_average_not_all_answers_may_be_off_the_same_way(shift, noise, ok):
+    class Averaged(LearnedHead):
+        averaged = True
+
+    average, chance = Averaged(**vars(learned())), noise * np.random.default_rng(1).standard_normal(28)
+    group = replace(answered(shift + chance), want=np.linspace(0.0, 1.0, 28)[:, None])
+    group = replace(group, got=group.got + group.want)
+    judge.refuse_shifted(learned(), HELD, [group])  # of which every answer counts
+    judge.refuse_shifted(average, HELD, [replace(group, kind=group.kind._replace(name="suited"))])
+    if ok:
+        judge.refuse_shifted(average, HELD, [group])
+        return
+    with pytest.raises(gh.AccuracyUnreachable, match="all answers are off the same way, by 55% of their range"):
+        judge.refuse_shifted(average, HELD, [group])
+
+
 @pytest.mark.parametrize(("residual", "read_again", "ok"), [
     (0.019, False, True),
     (0.021, False, False),

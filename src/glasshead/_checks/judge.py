@@ -37,7 +37,7 @@ from .bounds import (
 )
 from .compared import Compared
 from .held_out import CHECKING, with_sequences
-from .ordinary import JUDGED_LENGTHS, SINGLES, SUITED, gaussian_sequences, ordinary_sequences, with_doubted
+from .ordinary import JUDGED_LENGTHS, SINGLES, SUITED, USERS, gaussian_sequences, ordinary_sequences, with_doubted
 from .signs import check_sides_everywhere
 
 OF_ATTENTION = 0.1  # of what attention adds to the plain mean: a check that allows more passes nearly anything
@@ -46,6 +46,9 @@ SEEN_CHANGE = 2.0  # times the error of an answer: what W off by a tenth must ch
 MOST_OFF, MOST_OFF_PROVED = 0.1, 0.5
 # Of the same, promised or not, where nothing but the answers says how well W is known; where fresh tokens do.
 UNBOUNDED_FAR, READ_AGAIN_FAR = 0.02, 0.05
+SPREADS = (
+    6.0  # times what answers typically differ by, over the root of their number: what chance makes of their middle
+)
 FEWEST_DECIDED = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
 TOO_FEW_DIGITS = "the answers have too few digits for this box"
 NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known
@@ -115,6 +118,7 @@ def check_everywhere(
     refuse_void(learned, check, [group for group in groups if group.kind.name not in beyond])
     refuse_unseen(learned, check, groups, rng)
     refuse_far(learned, check, groups)
+    refuse_shifted(learned, check, groups)
     return learned, check
 
 
@@ -231,3 +235,15 @@ def refuse_far(learned: Learned, check: HeldOut, groups: list[Answered]) -> None
         off.append(check.residual or 0.0)
     if (furthest := (min if learned.averaged else max)(off, default=0.0)) > (MOST_OFF_PROVED if proved else MOST_OFF):
         refuse_few_digits(f"an answer is off by {furthest:.0%} of the largest", learned, check)
+
+
+def refuse_shifted(learned: Learned, check: HeldOut, groups: list[Answered]) -> None:
+    """Refuses an average of passes by which all answers to users are off the same way, beyond what their noise makes of
+    the middle one, by half of their range: a wrong answer now and then moves the bias, and hardly W."""
+    for group in groups if learned.averaged else ():
+        off = group.got - group.want
+        shift = np.median(off, axis=0)
+        unsure = SPREADS * np.median(np.abs(off - shift), axis=0) / np.sqrt(len(off))
+        share = float(np.max((np.abs(shift) - unsure) / np.maximum(np.ptp(group.want, axis=0), np.finfo(float).tiny)))
+        if group.kind.name == USERS and share > MOST_OFF_PROVED:
+            refuse_few_digits(f"all answers are off the same way, by {share:.0%} of their range", learned, check)
