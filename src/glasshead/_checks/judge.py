@@ -46,9 +46,7 @@ SEEN_CHANGE = 2.0  # times the error of an answer: what W off by a tenth must ch
 MOST_OFF, MOST_OFF_PROVED = 0.1, 0.5
 # Of the same, promised or not, where nothing but the answers says how well W is known; where fresh tokens do.
 UNBOUNDED_FAR, READ_AGAIN_FAR = 0.02, 0.05
-SPREADS = (
-    6.0  # times what answers typically differ by, over the root of their number: what chance makes of their middle
-)
+SPREADS = 6.0  # times typical noise, over the root of their number: what it makes of the middle
 FEWEST_DECIDED = 4  # answers that bounds decide: a box that is another one on half of all sequences would have shown
 TOO_FEW_DIGITS = "the answers have too few digits for this box"
 NEARLY_ALL = 0.9  # of the answers to sequences of a size: a few may be closer to a tie than anything can be known

@@ -23,7 +23,7 @@ from .normalisation import find_norm, read_eps_again
 from .signs import learn_from_signs
 from .values import learn_from_values
 
-ROUGH = 1e-4  # of eps: what W tells better, once it was read
+ROUGH = 1e-4  # of eps: if it may be off by more it is read again, where the head says what shows it
 
 
 def learn_any_network(

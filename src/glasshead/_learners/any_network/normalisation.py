@@ -168,7 +168,8 @@ def read_eps_again(seen: Normalised, learned: LearnedFront, rng: np.random.Gener
     along = unit(rng.standard_normal((AGAIN_RAYS, seen.dim)))[ray]
     slope, flat = radius**2 * np.sum(along * (along @ model.W.T), axis=1), radius * along @ model.key_bias
     most = (INSIDE / here - 1) / curve.range[1]
-    offsets = np.clip(curve.typical / (here * (slope * here + flat)), -most, most)
+    with np.errstate(divide="ignore"):
+        offsets = np.clip(curve.typical / (here * (slope * here + flat)), -most, most)
     q = radius * here[:, None] * along
     size = float(np.abs(seen(np.stack([q, q], axis=1)[:1])).max())
     matching = read_references(seen, curve, q, offsets[:, None] * q, learned.noise, slope_step(learned.noise, size))
