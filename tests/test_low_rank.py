@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import glasshead as gh
+from glasshead._checks import TOO_FEW_DIGITS
+from glasshead._recover.refusal import inaccurate, too_coarse
 
 from .helpers import error, head, low_rank, spectrum
 
@@ -126,7 +130,6 @@ def known(target, accuracy, seed):
 
 def test_an_accuracy_that_leaves_answers_open_is_the_reason():
     """Which of these it is goes by the sequences that happen to be asked."""
-    refused = 0
     for seed in (436, 702, 550, 558):
         rng = np.random.default_rng(seed)
         W = spectrum(20, 10.0 ** rng.uniform(-8, -1), seed).W
@@ -134,13 +137,23 @@ def test_an_accuracy_that_leaves_answers_open_is_the_reason():
         try:
             assert gh.recover(target, accuracy=accuracy, seed=seed).bound <= accuracy
         except gh.AccuracyUnreachable as error:
-            no, refused = error, refused + 1
-            assert "ask for a smaller one" in str(no)
-            left_open = "is met and leaves that open" in str(no)
-            assert left_open or "reading it stopped at rank" in str(no)
-            assert left_open == (no.best.bound <= accuracy)
+            assert "ask for a smaller one" in str(error)
+            left_open = "is met and leaves that open" in str(error)
+            assert left_open or "reading it stopped at rank" in str(error)
+            assert left_open == (error.best.bound <= accuracy)
         assert gh.recover(target, accuracy=accuracy / 10, seed=seed).bound <= accuracy / 10
-    assert refused
+
+
+def test_an_accuracy_that_was_met_before_answers_were_judged_is_the_reason():
+    found, box = gh.recover(low_rank(8, 2)), gh.ValueOracle(low_rank(8, 2))
+    wider = replace(found, bound=0.126, confidence=0.99)
+    said = str(inaccurate(box, 0.123, wider, "", stopped=True))
+    assert "asked for ||W_hat - W||_F <= 0.123, this box's answers only show 0.126" in said
+    assert "reading it stopped at rank 2, which had seemed enough: ask for a smaller one" in said
+    assert "its numbers have too few digits" in str(inaccurate(box, 0.123, wider, "", stopped=False))
+    assert "too few digits" in str(inaccurate(box, 0.123, replace(wider, rank=8), "", stopped=True))
+    coarse = too_coarse(gh.AccuracyUnreachable(f"an answer is off by 80% of the largest: {TOO_FEW_DIGITS}"), 0.92)
+    assert str(coarse).endswith("80% of the largest: accuracy=0.92 is met and leaves that open; ask for a smaller one")
 
 
 @pytest.mark.parametrize(

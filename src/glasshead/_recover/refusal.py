@@ -89,7 +89,7 @@ def inaccurate(
 def accurate(found: Recovery | None, accuracy: float | None) -> bool:
     """Whether W is known as well as was asked for; where nothing was, whether a bound, if there is one, is a number."""
     bound = None if found is None else found.bound
-    return accuracy is None if bound is None else bound <= (accuracy or LARGEST_BOUND)
+    return accuracy is None if bound is None else bool(bound <= (accuracy or LARGEST_BOUND))
 
 
 def too_coarse(error: AccuracyUnreachable, accuracy: float | None) -> AccuracyUnreachable:

@@ -73,7 +73,7 @@ def read_outside(
         return float(seen[0]), meter.likely(float(noise[0])), np.inf
     rest = read_seen(meter, columns.W_norm, b[1:], keys[1:], mix[1:])
     typical, bound = (rms(np.append(*both)) for both in zip((seen, noise), rest, strict=True))
-    return typical, meter.likely(bound), hidden_factor(d, U.shape[1]) * (typical + bound)
+    return typical, meter.likely(bound), float(hidden_factor(d, U.shape[1]) * (typical + bound))
 
 
 def read_seen(meter: Meter, W_norm: float, b: np.ndarray, keys: np.ndarray, mix: np.ndarray):
