@@ -73,10 +73,10 @@ a match sharper, not cheaper. Yes/no answers take two bisections for every score
 
 **LayerNorm or RMSNorm before the head** (pre-LN) is noticed from values, its eps included. Tokens are then chosen by
 what the normalisation makes of them, and W is the part that answers depend on: between normalised tokens, gains and
-shifts taken in, and for LayerNorm nothing along the mean, which it removes. `found.reason` says so. In float32 eps shows
-only roughly at first. Once W is known it says which probes show eps: along a ray a score per unit of length is a straight
-line of how long the last token is, for the true eps alone. What is left open, a percent or so of eps, is part of the
-bound.
+shifts taken in, and for LayerNorm nothing along the mean, which it removes. `found.reason` says so. In float32 eps
+shows only roughly at first. Once W is known it says which probes show eps: along a ray a score per unit of length is a
+straight line of how long the last token is, for the true eps alone. What is left open, a percent or so of eps, is part
+of the bound.
 
 ## What is refused
 
