@@ -9,6 +9,7 @@ import pytest
 from scipy.special import softmax
 
 import glasshead as gh
+from glasshead._oracles.sphere import Sphere
 from glasshead._validate import memory, memory_needed
 
 from .helpers import head
@@ -290,3 +291,19 @@ def test_yes_and_no_in_turn(family, flips):
 
     refused(box, 3, kind=gh.SignOracle, promise={"flips": flips}, family=family)
     assert asked[0] < 500_000
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_dimension_and_a_first_token_that_is_masked(seed):
+    def box(X):
+        x = X[:, 1:, 0] if X.shape[1] > 1 else X[..., 0]
+        return 1.3 * (softmax(x * (0.275 * x[:, -1:] + 0.834), axis=1) * x).sum(axis=1) + 0.4
+
+    refused(box, 1, seed=seed)
+
+
+def test_beside_a_token_that_is_one_number_and_its_sign_there_is_none():
+    """LayerNorm leaves no more of two numbers."""
+    sphere = Sphere.of("layer", 2)
+    with pytest.raises(gh.NotConverged, match="one number and its sign"):
+        sphere.around(np.ones(1), 3, 0.1, np.random.default_rng(0))

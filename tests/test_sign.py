@@ -657,3 +657,16 @@ def test_the_check_sees_errors_just_above_the_bounds():
     assert 0 < check.residual < 1e-6
     assert oracle.queries == QUERIES
     assert check_held_out_signs(oracle, learned, rng).evidence is None
+
+
+@pytest.mark.parametrize("seed", [22, 13, 39, 87])
+def test_a_head_that_says_no_where_its_value_is_large_but_not_too_large(seed):
+    rng = np.random.default_rng(seed)
+    d, share = int(rng.integers(2, 9)), (0.08, 0.12, 0.16)[seed % 3]
+    inner = gh.Attention(rng.standard_normal((d, d)) / np.sqrt(d), rng.standard_normal(d) / np.sqrt(d))
+    ordinary = [2 ** rng.uniform(-1, 1, (16, 1, 1)) * rng.standard_normal((16, n, d)) for n in range(1, 65)]
+    start = rng.uniform(0.7, 1 - share)
+    low, high = np.quantile(np.concatenate([inner(X) for X in ordinary]), [start, start + share])
+    box = gh.SignOracle(lambda X: (inner(X) > 0) & ~((inner(X) > low) & (inner(X) < high)), dim=d)
+    with pytest.raises(gh.TargetMismatch, match="ordinary sequences"):
+        gh.recover(box, accuracy=1e-3, seed=seed)

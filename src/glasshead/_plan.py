@@ -36,7 +36,7 @@ def plan(
     """The number of queries that `gh.recover` asks at most, for a box that gives one number, or one sign, per answer.
 
     >>> gh.plan(64), gh.plan(64, rank=4), gh.plan(64, answers="sign")
-    (4264, 696, 172352)
+    (4264, 696, 172384)
 
     That is one per free parameter, `dim**2 + dim` or `2*rank*dim - rank**2 + dim`, and 104 more (136 where the rank is
     small and has to be discovered); `biases=True` adds `dim + 1`. Beyond that only scores that turn out saturated are
@@ -142,7 +142,7 @@ def plan_attention(box: Sizes) -> Planned:
 def sign_queries(box: Sizes) -> int:
     """One query more than its bits for every score, and finer ones for v and for the looks outside a span."""
     dim, rank, bits = box.dim, box.rank, box.score_bits
-    queries = (information_limit(dim, rank) - dim) * (bits + 1) + dim * (bits + 24) + 320
+    queries = (information_limit(dim, rank) - dim) * (bits + 1) + dim * (bits + 24) + 352
     if rank is not None and rank < dim:
         queries += 16 * (bits + 4) + (dim + 1) * bits  # the looks, and a column more where the first nearly depend
     return queries + box.biases * (2 * dim * (BITS + 8) + 160)

@@ -347,7 +347,9 @@ def test_of_an_average_of_passes_answers_of_one_size_have_to_do():
         judge.refuse_far(replace(learned(), confidence=0.95), HELD, groups)
 
 
-@pytest.mark.parametrize(("shift", "noise", "ok"), [(0.45, 0.0, True), (0.55, 0.0, False), (0.55, 1.0, True)])
+@pytest.mark.parametrize(
+    ("shift", "noise", "ok"), [(0.45, 0.0, True), (0.55, 0.0, False), (0.62, 0.05, False), (0.55, 1.0, True)]
+)
 def test_of_an_average_not_all_answers_may_be_off_the_same_way(shift, noise, ok):
     class Averaged(LearnedHead):
         averaged = True
@@ -360,7 +362,7 @@ def test_of_an_average_not_all_answers_may_be_off_the_same_way(shift, noise, ok)
     if ok:
         judge.refuse_shifted(average, HELD, [group])
         return
-    with pytest.raises(gh.AccuracyUnreachable, match="all answers are off the same way, by 55% of their range"):
+    with pytest.raises(gh.AccuracyUnreachable, match=r"all answers are off the same way, by 5\d% of"):
         judge.refuse_shifted(average, HELD, [group])
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import glasshead as gh
 
 from .box import MISLEADING, NO_SIGNS, Box, Draw, kind
-from .inside import gaussian, head, several
+from .inside import Head, gaussian, head, several
 from .networks import behind, network
+from .scores import changed, some_head
+
+BY_VALUE = "goes by the value"
 
 
 def softmax(z):
@@ -122,3 +127,43 @@ def nearly_all_bias(draw: Draw) -> Box:
     return behind(
         made, lambda pooled, last: np.maximum(pooled @ A - form.dtype(deep), 0) @ w, draw, inside="either", truth=truth
     )  # fmt: skip
+
+
+def values_at(draw: Draw, made: Head, *shares: float) -> np.ndarray:
+    """What that shares of ordinary values lie below, of the first output."""
+    ordinary = [2 ** draw.rng.uniform(-1, 1, (8, 1, 1)) * draw.normal(8, n, len(made.W)) for n in range(1, 65)]
+    return np.quantile(np.concatenate([first_of(made(x)) for x in ordinary]).astype(float), shares)
+
+
+def first_of(y: np.ndarray) -> np.ndarray:
+    return np.asarray(y).reshape(len(y), -1)[:, 0]
+
+
+@kind(BY_VALUE)
+def band_of_values(draw: Draw) -> Box:
+    """The other sign where a value is large, but not too large, as one in ten ordinary ones is."""
+    made, share = some_head(draw), draw.pick(0.08, 0.12, 0.16)
+    start = draw.rng.uniform(0.6, 1 - share)
+    low, high = values_at(draw, made, start, start + share)
+
+    def answer(X):
+        y = made(X)
+        turned = (first_of(y) > low) & (first_of(y) < high)
+        return np.where(turned.reshape(-1, *[1] * (np.ndim(y) - 1)), -y, y)
+
+    return replace(changed(draw, made), answer=answer, signs="attention")
+
+
+@kind(BY_VALUE)
+def large_values(draw: Draw) -> Box:
+    """Another head where the value of the first is large, or as small."""
+    made, share, side = some_head(draw), draw.pick(0.08, 0.12, 0.16), draw.pick(-1, 1)
+    other = gaussian(draw, len(made.W), made.v.shape[1] if made.v.ndim == 2 else None)
+    (end,) = values_at(draw, made, 1 - share if side > 0 else share)
+
+    def answer(X):
+        y = made(X)
+        far = side * (first_of(y) - end) > 0
+        return np.where(far.reshape(-1, *[1] * (np.ndim(y) - 1)), other(X), y)
+
+    return replace(changed(draw, made), answer=answer, signs="attention")

@@ -62,8 +62,8 @@ def check_everywhere(
     """What is found, with bounds that hold, and what fresh queries say of it. An oracle that averages asks each again
     and again; but for that the queries are
 
-    - `JUDGE_QUERIES` ordinary sequences, 46 or, where answers are yes and no, 102, as many where they are narrow, and
-      those that are `doubted`, by another family or by the check before;
+    - `JUDGE_QUERIES` ordinary sequences, 46 or, where answers are yes and no, 130, where they are narrow 102, and those
+      that are `doubted`, by another family or by the check before;
     - where answers are averages, all of these once more without;
     - where predictions ask the box, no single tokens: of a block the other 42, three times each, as they are, without
       attention and as the model has it; of a head in front of a network twice;

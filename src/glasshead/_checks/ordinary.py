@@ -21,7 +21,9 @@ FROM_LARGER = 5
 # Sequences of users' size: nearly three for every tenth of all there are; eight where half of those that another box
 # answers otherwise show nothing, since a yes is a yes, or 8 bits leave so much open.
 FROM_USERS, FROM_USERS_COARSE = {"value": 28, "sign": 84}, 84
+MOVED_TOO = 3  # one in so many of users' sequences that are answered yes or no is asked next to a change, too
 JUDGE_QUERIES = {answers: users + len(JUDGED_LENGTHS) + FROM_LARGER + ALONE for answers, users in FROM_USERS.items()}
+JUDGE_QUERIES["sign"] += FROM_USERS["sign"] // MOVED_TOO
 DRAWN = 2000  # sequences of users' size that the former are chosen from
 
 USERS, SUITED, LARGER, SINGLES = "users", "suited", "larger", "single"  # whose sizes tokens have; or they are alone

@@ -20,7 +20,7 @@ from .answered import NEIGHBOUR_TIMES, NEIGHBOURS, OF_RANGE, ask_by_length
 from .balance import check_balance
 from .compared import Compared
 from .held_out import CHECKED_LENGTHS, CHECKING, PER_LENGTH, unit_scale, with_sequences
-from .ordinary import SINGLES, SUITED, USERS, Sequences, ordinary_sequences
+from .ordinary import MOVED_TOO, SINGLES, SUITED, USERS, Sequences, ordinary_sequences
 
 SAFE_MARGIN = 2.0  # times the error bounds: what a predicted value must be to be held against the box
 SIGN_DRAWS = 64  # sequences drawn until two of them are answered differently
@@ -122,10 +122,11 @@ def edge(oracle: Oracle, learned: LearnedHead, length: int, rng: np.random.Gener
 def check_sides_everywhere(
     oracle: Oracle, learned: Learned, held: HeldOut, kinds: list[Sequences], rng: np.random.Generator
 ) -> HeldOut:
-    """The judge where answers are yes and no: next to a change of the answer, as to keys that balance each other, and
-    on ordinary sequences of these kinds."""
-    names = (USERS, SUITED, SINGLES) if learned.one_head else ()
+    """The judge where answers are yes and no: ordinary sequences of these kinds. Those for one head lie next to a
+    change of the answer, but those of users, of which some do, too; and keys that balance each other are asked."""
+    names = (SUITED, SINGLES) if learned.one_head else ()
     near = [x for kind in kinds if kind.name in names for x in kind.X]
+    near += [x for kind in kinds if kind.name == USERS for x in kind.X[::MOVED_TOO]] if learned.one_head else []
     if near and (broken := check_changes(oracle, learned, near, rng)) is not None:
         return replace(held, evidence=broken)
     if isinstance(learned, LearnedHead) and (broken := check_balance(oracle, learned, rng)) is not None:

@@ -63,7 +63,7 @@ def find_places(oracle: Oracle, rng: np.random.Generator, places: int | None = N
     is not such vectors that make the order matter, or answers behind a norm hold fewer numbers than a token, which do
     not show them. In front of one head alone they take more queries than the head: they have to be asked for."""
     outputs = np.size(oracle(np.zeros((1, 1, oracle.dim)))[0])
-    sphere = None if outputs < oracle.dim else find_sphere(oracle, rng, {key_length(oracle): STILL_OFF})
+    sphere = None if outputs < max(oracle.dim, 2) else find_sphere(oracle, rng, {key_length(oracle): STILL_OFF})
     if sphere is not None:
         table = read_differences(find_long_token(oracle, sphere, rng), places or PLACES, rng)
     elif places is None:
@@ -83,7 +83,7 @@ def find_places(oracle: Oracle, rng: np.random.Generator, places: int | None = N
 
 def no_norm(oracle: Oracle, outputs: int) -> str:
     few = "answers of fewer numbers than a token has do not show them behind a norm"
-    return few if outputs < oracle.dim else f"no norm shows in front of heads{limits_of(oracle)}"
+    return few if outputs < max(oracle.dim, 2) else f"no norm shows in front of heads{limits_of(oracle)}"
 
 
 def limits_of(oracle: Oracle) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._errors import NotConverged
 from .._linalg import mean_zero, norms, random_rotation
 from .._types import ArrayLike, Float
 from .base import Oracle
@@ -49,6 +50,8 @@ class Sphere:
         """Tokens at angles from q, in all directions evenly: those of orthogonal frames. No two of them are opposite:
         two such pairs would depend on each other."""
         tangents, frames = self.tangents(q), []
+        if len(tangents) == 0:
+            raise NotConverged("what a norm leaves of a token is one number and its sign: no token lies beside another")
         while sum(map(len, frames)) < count:
             frames.append(random_rotation(len(tangents), rng) @ tangents)
         angles = np.broadcast_to(angles, count)[:, None]
