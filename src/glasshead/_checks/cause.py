@@ -10,6 +10,7 @@ import numpy as np
 
 from .._errors import STRAIGHT_RAYS, GlassheadError, NotConverged, TargetMismatch, law_of
 from .._oracles import DOUBLE, SINGLE, Oracle, law_token
+from .promise import as_printed
 
 REORDERED_TOKENS, WINDOW_TOKENS = 5, 48  # of a sequence whose order is changed, and of one that a window would cut
 SHORT_LENGTH = 1.0  # of tokens, unless the box takes only shorter ones
@@ -33,6 +34,7 @@ ORDER = (
     "the order of tokens matters, as with positions: rotary ones are found behind a norm, vectors that are added in "
     "front where nothing else depends on places, others in no family; try the box without them"
 )
+PRINTED = "answers are printed with few digits: promise {}={:g} to go on"
 LAST_ONLY = "the first of many tokens do not count, as with a window, which no family has: try the box without it"
 FIRST_ONLY = "the later of many tokens do not count, as if the box cut sequences off: try it with room for all of them"
 
@@ -59,7 +61,8 @@ def find_cause(oracle: Oracle, seed: int) -> str:
     but_last, but_first = (oracle(x[order][None])[0] for order in (NEXT_ORDER, [0, 2, 3, 4, 1]))
     if differ(oracle, again[0], but_last):
         return ORDER if differ(oracle, again[0], but_first) else FIRST_IS_QUERY
-    return ""
+    printed = as_printed(np.concatenate([np.ravel(y) for y in (again, beside, whole)]), "tolerance")
+    return PRINTED.format(*printed) if printed is not None and oracle.exact else ""
 
 
 def tokens(oracle: Oracle, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -118,10 +121,9 @@ def find_rounded_tokens(oracle: Oracle) -> bool:
     # Long, or answers that are rounded would hide it; changed unevenly, since a norm forgets how long a token is.
     length, signs = min(oracle.reach, LONG_TOKEN) / (2 * min(1.0, oracle.reach)), (-1.0) ** np.arange(oracle.dim)
     token = (length * law_token(oracle, np.random.default_rng(0))).astype(np.float32).astype(np.float64)
-    try:
-        one, alike, apart = oracle(
-            np.stack([token, token * (1 + UNSEEN * signs), token * (1 + SHOWS * signs)])[:, None]
-        )
+    asked = token, token * (1 + UNSEEN * signs), token * (1 + SHOWS * signs)
+    try:  # each alone: beside others an answer may be another one in its last digits
+        one, alike, apart = (oracle(each[None, None]) for each in asked)
     except GlassheadError:  # a budget that ended, say: then nothing is known
         return False
     rounded = np.array_equal(one, alike) and not np.array_equal(one, apart)
