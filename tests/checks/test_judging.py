@@ -416,6 +416,16 @@ def test_bounds_are_as_wide_as_answers_show(worse, times, which):
     assert (found.confidence < 1) == (times > 1)
 
 
+@pytest.mark.parametrize(("worse", "times"), [(0.24, 1.0), (0.26, 6 * np.sqrt(0.26)), (4.0, 12.0)])
+def test_bounds_of_scores_are_as_wide_as_users_sequences_show(worse, times):
+    found = bounds.with_bounds_of_users(learned(), [answered([np.sqrt(worse)], "users", level=1.0)])
+    assert found.bound / 1e-6 == pytest.approx(times)
+    assert found.bound_key_bias / 1e-6 == pytest.approx(times)
+    assert (found.bound_v, found.bound_bias) == (1e-6, 1e-6)
+    less = replace(learned(), confidence=0.99)
+    assert bounds.with_bounds_of_users(less, [answered([2.0], "users", level=1.0)]).bound == pytest.approx(8e-6)
+
+
 def test_beside_a_bias_a_bound_of_W_is_as_wide_as_if_W_were_all_that_is_off():
     """Answers are expected to be off by 1, nearly all of it the bias; W off by its bound would move them by less."""
     found = learned(bound_bias=1.0)
