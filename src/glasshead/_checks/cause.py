@@ -15,6 +15,7 @@ from .promise import as_printed
 REORDERED_TOKENS, WINDOW_TOKENS = 5, 48  # of a sequence whose order is changed, and of one that a window would cut
 SHORT_LENGTH = 1.0  # of tokens, unless the box takes only shorter ones
 ALIKE, ALIKE_ROUNDINGS = 1e-6, 64.0  # of the largest answer: what is closer is the same
+FEW_DIGITS = 1e-9  # of the largest answer: numbers that are given to less than that are hardly rounded
 TIMES_ASKED = 3  # times the same question
 NEXT_ORDER = [1, 2, 3, 0, 4]  # of tokens, the last one in its place
 
@@ -61,8 +62,11 @@ def find_cause(oracle: Oracle, seed: int) -> str:
     but_last, but_first = (oracle(x[order][None])[0] for order in (NEXT_ORDER, [0, 2, 3, 4, 1]))
     if differ(oracle, again[0], but_last):
         return ORDER if differ(oracle, again[0], but_first) else FIRST_IS_QUERY
-    printed = as_printed(np.concatenate([np.ravel(y) for y in (again, beside, whole)]), "tolerance")
-    return PRINTED.format(*printed) if printed is not None and oracle.exact else ""
+    if oracle.narrow or not oracle.exact:  # halves and quarters have few decimals, too
+        return ""
+    answers = np.concatenate([np.ravel(y) for y in (again, beside, whole)])
+    printed = as_printed(answers, "tolerance")
+    return PRINTED.format(*printed) if printed is not None and printed[1] > FEW_DIGITS * np.abs(answers).max() else ""
 
 
 def tokens(oracle: Oracle, count: int, rng: np.random.Generator) -> np.ndarray:
