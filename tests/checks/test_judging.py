@@ -418,12 +418,26 @@ def test_bounds_are_as_wide_as_answers_show(worse, times, which):
 
 @pytest.mark.parametrize(("worse", "times"), [(0.24, 1.0), (0.26, 6 * np.sqrt(0.26)), (4.0, 12.0)])
 def test_bounds_of_scores_are_as_wide_as_users_sequences_show(worse, times):
-    found = bounds.with_bounds_of_users(learned(), [answered([np.sqrt(worse)], "users", level=1.0)])
+    found = bounds.with_bounds_of_users(Promising(3), learned(), [answered([np.sqrt(worse)], "users", level=1.0)])
     assert found.bound / 1e-6 == pytest.approx(times)
     assert found.bound_key_bias / 1e-6 == pytest.approx(times)
     assert (found.bound_v, found.bound_bias) == (1e-6, 1e-6)
     less = replace(learned(), confidence=0.99)
-    assert bounds.with_bounds_of_users(less, [answered([2.0], "users", level=1.0)]).bound == pytest.approx(8e-6)
+    far = [answered([2.0], "users", level=1.0)]
+    assert bounds.with_bounds_of_users(Promising(3), less, far).bound == pytest.approx(8e-6)
+    assert bounds.with_bounds_of_users(Promising(3, tolerance=1.0), less, far) is less  # by a promise
+
+
+@pytest.mark.parametrize("which", ["users", "suited"])
+@pytest.mark.parametrize(("worse", "times"), [(0.24, 1.0), (4.0, 12.0)])
+def test_what_a_format_promises_is_not_known_to_be_true(worse, times, which):
+    oracle = Relayed(3, roundoff=2.0**-9, rtol=2.0**-9, inner={"rtol": 0.0})
+    assert bounds.by_format(oracle)
+    groups = [answered([np.sqrt(worse) * (name == which)], name, level=1.0) for name in ("users", "suited")]
+    found = bounds.with_bounds_of_users(oracle, learned(), groups)
+    assert found.bound / 1e-6 == pytest.approx(times)
+    said = Relayed(3, roundoff=2.0**-9, rtol=2.0**-9)
+    assert bounds.with_bounds_of_users(said, learned(), groups).bound == 1e-6
 
 
 def test_beside_a_bias_a_bound_of_W_is_as_wide_as_if_W_were_all_that_is_off():
@@ -572,11 +586,22 @@ def test_whatever_a_box_may_go_by_users_sequences_show_nearly_all_of_it(dim, see
     assert np.mean(np.array(met) < 2) < 0.1
 
 
-def test_lengths_and_sizes_are_spread():
-    """One in each part of the range: none of a third of it is left out by chance."""
-    drawn = ordinary.stratified(2, 65, 11, np.random.default_rng(0))
-    np.testing.assert_array_equal(np.sort((drawn - 2) // (63 / 11)), np.arange(11))
-    assert (np.diff(drawn) < 0).any()
+def test_no_length_is_asked_twice_before_all_others():
+    """A box may go by a few lengths of all: nearly every query is of another one."""
+    rng = np.random.default_rng(0)
+    few = ordinary.asked_lengths(2, 65, 28, rng)
+    assert len(set(few)) == 28
+    assert all(low <= n < high for n, low, high in zip(few, *_parts(28), strict=True))
+    many = ordinary.asked_lengths(2, 65, 84, rng)
+    assert (set(many), len(many)) == (set(range(2, 65)), 84)
+    assert ordinary.other_lengths([2, 4, 8, 9], {2, 4, 5, 7, 8}, rng) == [3, 6, 8]
+    kinds = ordinary.ordinary_sequences(Promising(6), learned(np.eye(6), v=np.ones(6)), rng)
+    assert len({len(x) for kind in kinds for x in kind.X}) >= 38
+
+
+def _parts(count):
+    ends = ordinary.even_parts(2, 65, count)
+    return ends[:-1], ends[1:]
 
 
 @pytest.mark.parametrize(("decided", "ok"), [(4, True), (3, False)])

@@ -63,10 +63,18 @@ def with_true_bounds(learned: Learned, groups: list[Answered]) -> Learned:
     return learned.with_bounds_measured(max(1.0, times * of_W), max(1.0, times * of_v))
 
 
-def with_bounds_of_users(learned: Learned, groups: list[Answered]) -> Learned:
+def by_format(oracle: Oracle) -> bool:
+    """Whether nothing but a narrow format promises how far off answers are, which is not known to be true."""
+    return oracle.box.narrow and oracle.box.exact
+
+
+def with_bounds_of_users(oracle: Oracle, learned: Learned, groups: list[Answered]) -> Learned:
     """Bounds of scores as wide as users' sequences show them to be, once these are known to be explained: beside a
-    large key bias W may be off by what hardly shows at the tokens that suit the head."""
-    worse = of_kind(groups, USERS).worse
+    large key bias W may be off by what hardly shows at the tokens that suit the head. What follows from a promise stays
+    as it is, but for that of a format."""
+    if not (oracle.exact or by_format(oracle)):
+        return learned
+    worse = max(of_kind(groups, name).worse for name in ((USERS,) if oracle.exact else (USERS, SUITED)))
     if worse <= HALF_AS_FAR:
         return learned
     times = WIDENED if learned.confidence == 1 else WIDENED_LESS
@@ -145,8 +153,7 @@ def check_law_of_odds(
         return check_odds_behind(oracle, learned, rng) if doubtful else None
     if not learned.one_head:
         return None
-    by_format = oracle.box.narrow and oracle.box.exact  # what a format promises is not known to be true
-    measured = doubtful and (oracle.exact or by_format)
+    measured = doubtful and (oracle.exact or by_format(oracle))
     probes = MORE_PROBES if doubtful or in_doubt(oracle, learned, groups) else ODDS_PROBES
     probes = NARROW_PROBES if measured and oracle.box.narrow else probes
     return check_odds(oracle, learned, rng, probes, measured=measured)

@@ -108,8 +108,8 @@ def check_everywhere(
         return learned, replace(check, evidence=evidence, checked=None)
     if not learned.measurable:
         learned = with_bounds_of_residual(learned, residual)
-    elif oracle.exact:
-        learned = with_bounds_of_users(learned, groups)
+    else:
+        learned = with_bounds_of_users(oracle, learned, groups)
     refuse_unbounded(oracle, learned, held)
     refuse_undecided(learned, check, allowed)
     beyond = () if learned.averaged else beyond_users(oracle, learned)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,14 +43,16 @@ def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generato
     Suited keys are some times as long and suited last tokens as much shorter, which leaves their scores as they are,
     and some of the single tokens are longer: the box is judged where its parameters were read, too.
     """
+    users = users_sequences(oracle, rng)
     suited = np.resize(learned.suits(oracle.reach), len(JUDGED_LENGTHS))
     lever, alone_lever = learned.levers(oracle)
     larger = np.maximum(np.resize(learned.suits(oracle.reach), FROM_LARGER), 1.0) * 2.0 ** even(0, 3, FROM_LARGER, rng)
     first, *_, last = JUDGED_LENGTHS
-    lengths = rng.integers(JUDGED_LENGTHS, (*JUDGED_LENGTHS[1:], last + 1))
-    any_lengths = stratified(first, last + 1, FROM_LARGER, rng).astype(int)
+    asked = set(map(len, users))
+    lengths = other_lengths([*JUDGED_LENGTHS, last + 1], asked, rng)
+    any_lengths = other_lengths(even_parts(first, last + 1, FROM_LARGER), asked | set(lengths), rng)
     drawn = {
-        USERS: users_sequences(oracle, rng),
+        USERS: users,
         SUITED: gaussian_sequences(oracle, lengths, suited, rng),
         LARGER: gaussian_sequences(oracle, any_lengths, larger, rng),
     }
@@ -67,14 +69,16 @@ def users_sequences(oracle: Oracle, rng: np.random.Generator) -> list[np.ndarray
     """Gaussian tokens from half to twice the standard size, of any length: of many such sequences those that are spread
     the most evenly in whatever of it a box may go by, be it the last token's size, or the longest's."""
     first, *_, last = JUDGED_LENGTHS
-    lengths, scale = rng.integers(first, last + 1, DRAWN), 2.0 ** rng.uniform(*USER_SIZES, DRAWN)
+    count = FROM_USERS_COARSE if oracle.box.narrow else FROM_USERS[oracle.answers]
+    of_length = rng.integers(count, size=DRAWN)
+    lengths = np.array(asked_lengths(first, last + 1, count, rng))[of_length]
+    scale = 2.0 ** rng.uniform(*USER_SIZES, DRAWN)
     norms = scale[:, None] * np.sqrt(rng.chisquare(oracle.dim, (DRAWN, last)))
     norms = np.minimum(norms, oracle.reach)  # of the last token first, and of those before it
     sent = np.arange(last) < lengths[:, None]
     squares = np.where(sent, norms**2, 0.0)
     rest = squares[:, 1:].sum(axis=1) / (lengths - 1)
     goes_by = (
-        lengths + rng.random(DRAWN),
         squares.sum(axis=1) / lengths,
         norms[:, 0],
         norms[:, 1],
@@ -82,7 +86,7 @@ def users_sequences(oracle: Oracle, rng: np.random.Generator) -> list[np.ndarray
         np.where(sent, norms, 0.0).max(axis=1),
         np.where(sent, norms, np.inf).min(axis=1),
     )
-    chosen = spread(np.stack(goes_by, axis=1), FROM_USERS_COARSE if oracle.box.narrow else FROM_USERS[oracle.answers])
+    chosen = spread(np.stack(goes_by, axis=1), of_length, count)
 
     def tokens(i: int) -> np.ndarray:
         x = rng.standard_normal((lengths[i], oracle.dim))
@@ -91,10 +95,11 @@ def users_sequences(oracle: Oracle, rng: np.random.Generator) -> list[np.ndarray
     return [sendable(oracle, tokens(i)) for i in chosen]
 
 
-def spread(goes_by: np.ndarray, count: int) -> list[int]:
-    """So many rows of these numbers that of each column nearly every part, of as many parts of equal chance, is met."""
-    columns = np.arange(goes_by.shape[1])
-    part = goes_by.argsort(axis=0).argsort(axis=0) * count // len(goes_by)
+def spread(goes_by: np.ndarray, kind: np.ndarray, count: int) -> list[int]:
+    """So many rows of these numbers, nearly each of another of as many kinds, that of each column nearly every part, of
+    as many parts of equal chance, is met."""
+    part = np.c_[kind, goes_by.argsort(axis=0).argsort(axis=0) * count // len(goes_by)]
+    columns = np.arange(part.shape[1])
     unmet, chosen = np.ones((len(columns), count), bool), []
     for _ in range(count):
         best = int(np.argmax(unmet[columns, part].sum(axis=1)))
@@ -103,9 +108,23 @@ def spread(goes_by: np.ndarray, count: int) -> list[int]:
     return chosen
 
 
-def stratified(low: float, high: float, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers drawn from a range, one from each of as many parts of it, in any order."""
-    return low + (high - low) * (rng.permutation(count) + rng.random(count)) / count
+def even_parts(low: int, high: int, count: int) -> list[int]:
+    """The ends of so many parts of a range, of nearly as many numbers each."""
+    return [low + (high - low) * i // count for i in range(count + 1)]
+
+
+def asked_lengths(low: int, high: int, count: int, rng: np.random.Generator) -> list[int]:
+    """So many lengths of a range: no two alike and one of each part of it, or else all of them and then some more."""
+    all_of_them = (count - 1) // (high - low) * list(range(low, high))
+    ends = even_parts(low, high, count - len(all_of_them))
+    return all_of_them + [int(rng.integers(*part)) for part in pairwise(ends)]
+
+
+def other_lengths(ends: Sequence[int], asked: set[int], rng: np.random.Generator) -> list[int]:
+    """One length from each part of a range, given by the ends of parts: one that was not asked, where there is one, for
+    a box that goes by the length to be met."""
+    parts = (range(*part) for part in pairwise(ends))
+    return [int(rng.choice([n for n in part if n not in asked] or list(part))) for part in parts]
 
 
 def in_turn(kinds: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
