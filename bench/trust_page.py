@@ -21,8 +21,9 @@ that suit the head that was found against its predictions, to the last digit tha
 for all families (`_checks/judge.py`), asks 46 ordinary sequences of 1 to 64 tokens: entries of the size that users
 send, of the size at which the scores found neither vanish nor saturate, and larger ones. The 28 of users' size are
 chosen from thousands for their lengths, their sizes and those of their last, first, longest and shortest tokens to be
-spread evenly: of a tenth of all sequences, by any of these, three are asked, hardly ever none. Where answers are yes
-and no, or have 8 or 11 bits, there are 84, since each says half as much at most.
+spread evenly: of a tenth of all sequences, by any of these, three are asked, hardly ever none. Nearly every
+sequence has a length of its own. Where answers are yes and no, or have 8 or 11 bits, there are 84, since each says half
+as much at most.
 
 1. Every answer must be as predicted, beyond what was promised about it, what its format rounds, and what the bounds
    leave open: within a hundred times these, but no less than 0.1% and no more than 1% of the range of the answers. None

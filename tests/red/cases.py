@@ -513,6 +513,8 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
     ("shell-of-longest@float64/signs", 311791606, "the same behind yes and no, where every other answer tells nothing"),
     ("shell-of-last@bfloat16-answers/rtol", 1039892867, "the same: three were asked, and answered alike by chance"),
     ("now-and-then@float32/none", 1787657403, "empty: an average by which every answer is off by 250"),
+    ("nilpotent@float16/none", 1306883631, "a bound that float16 promises, of a box that computes in it"),
+    ("some-lengths@18-bits/none", 644757041, "another head at some lengths, of which none was asked"),
     ("now-and-then@float64/signs", 256681513, "a key bias that wrong answers made up, bound of W broken twice"),
 )
 
