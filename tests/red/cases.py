@@ -515,6 +515,7 @@ FOUND: tuple[tuple[str, int, str], ...] = (  # kind, seed, what was wrong
     ("now-and-then@float32/none", 1787657403, "empty: an average by which every answer is off by 250"),
     ("nilpotent@float16/none", 1306883631, "a bound that float16 promises, of a box that computes in it"),
     ("some-lengths@18-bits/none", 644757041, "another head at some lengths, of which none was asked"),
+    ("same-scores@float64/noisy", 1409834654, "open: three heads for two that have the same scores, behind noise"),
     ("now-and-then@float64/signs", 256681513, "a key bias that wrong answers made up, bound of W broken twice"),
 )
 

@@ -19,7 +19,17 @@ from .answered import NEIGHBOURS, Answered, apart, ask_by_length, read_groups, w
 from .compared import Compared
 from .front_odds import check_odds_behind
 from .odds import MORE_PROBES, NARROW_PROBES, ODDS_PROBES, check_odds
-from .ordinary import LARGER, SINGLES, SUITED, USERS, ordinary_sequences
+from .ordinary import (
+    FROM_USERS_COARSE,
+    LARGER,
+    SINGLES,
+    SUITED,
+    USERS,
+    Sequences,
+    ordinary_sequences,
+    said,
+    users_sequences,
+)
 
 # Times an error of W or v that was measured on a dozen answers: a bound that may be too small. Of 90 heads with coarse
 # scores none was off by more than 2.2 times what was seen, and of 9,000 boxes of the red team one by 4.4 times.
@@ -34,7 +44,8 @@ USED_UP = 1 + 1e-6  # times a promise: an adversary uses up all of it, and round
 REPEATED = 8  # questions at most whose answers are further off than promised, asked again
 MORE_DOUBTED, DOUBT_CONFIRMED = 3, 1.0  # times as many answers again where it is doubted, and the square for all
 SLOPE = 80.0  # by how much less than their range answers behind a network typically move with a score: 3 to 80 times
-TIES = 0.07  # of the answers to users' tokens and larger ones: closer to a tie than any model within the bounds tells
+FAR_BEYOND = 50.0  # times what was promised of an answer
+TIES = 0.05  # of the answers to users' tokens and larger ones: closer to a tie than any model within the bounds tells
 
 
 def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator) -> Evidence | None:
@@ -46,6 +57,19 @@ def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.ran
     if float(np.mean(np.concatenate([each.excess for each in off]) > 1)) <= TIES:
         return None
     return next(found for each in off if (found := each.evidence(EVERYWHERE)) is not None)
+
+
+def with_more_of_users(
+    oracle: Oracle, learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator
+) -> list[Answered]:
+    """These, and more of users' sequences where one of them is answered by far not as was promised, and the bounds that
+    follow from the promise excuse it: a near tie is a few, another box as many as it is another one for."""
+    users = of_kind(groups, USERS)
+    if not np.any(users.off > FAR_BEYOND * users.level):
+        return groups
+    X = users_sequences(oracle, rng, FROM_USERS_COARSE)
+    more = said(learned, Sequences(USERS, X, np.array([rms(x) for x in X])))
+    return [*groups, *read_groups(oracle, learned, held, [more] if more.X else [], rng)]
 
 
 def of_kind(groups: list[Answered], name: str) -> Answered:
@@ -72,7 +96,7 @@ def with_bounds_of_users(oracle: Oracle, learned: Learned, groups: list[Answered
     """Bounds of scores as wide as users' sequences show them to be, once these are known to be explained: beside a
     large key bias W may be off by what hardly shows at the tokens that suit the head. What follows from a promise stays
     as it is, but for that of a format."""
-    if not (oracle.exact or by_format(oracle)):
+    if not (oracle.exact or (by_format(oracle) and not learned.averaged)):
         return learned
     worse = max(of_kind(groups, name).worse for name in ((USERS,) if oracle.exact else (USERS, SUITED)))
     if worse <= HALF_AS_FAR:

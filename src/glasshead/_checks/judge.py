@@ -33,6 +33,7 @@ from .bounds import (
     with_bounds_behind,
     with_bounds_of_residual,
     with_bounds_of_users,
+    with_more_of_users,
     with_true_bounds,
 )
 from .compared import Compared
@@ -71,7 +72,8 @@ def check_everywhere(
       its arithmetic is measured; 96, as 16 of 6, where its answers are narrow, too, and 288 more, as 48 of 6, where
       these misfit;
     - of a head in front of a network, where it is in doubt, 72, as 8 probes of 9, and 16 more without a promise;
-    - of a promise that bounds follow from, 8 answers at most again, and 39 more where it is doubted;
+    - of a promise that bounds follow from, 8 answers at most again, and 39 more where it is doubted, or 84 where
+      an answer is by far not as promised;
     - where answers are yes and no, instead of all these what `check_sides_everywhere` asks.
     """
     oracle.stage = CHECKING
@@ -85,6 +87,7 @@ def check_everywhere(
     if learned.measurable and not oracle.exact:
         if (broken := check_promise(oracle, learned, held, groups, rng)) is not None:
             return learned, replace(held, evidence=broken)
+        groups = with_more_of_users(oracle, learned, held, groups, rng)
     elif learned.measurable:
         if (found := with_true_bounds(learned, groups)) is not learned:
             learned, groups = found, with_doubts(groups, found, held, rng)

@@ -65,11 +65,11 @@ def ordinary_sequences(oracle: Oracle, learned: Learned, rng: np.random.Generato
     return [kept for kind in every if (kept := said(learned, kind)).X]
 
 
-def users_sequences(oracle: Oracle, rng: np.random.Generator) -> list[np.ndarray]:
+def users_sequences(oracle: Oracle, rng: np.random.Generator, count: int | None = None) -> list[np.ndarray]:
     """Gaussian tokens from half to twice the standard size, of any length: of many such sequences those that are spread
     the most evenly in whatever of it a box may go by, be it the last token's size, or the longest's."""
     first, *_, last = JUDGED_LENGTHS
-    count = FROM_USERS_COARSE if oracle.box.narrow else FROM_USERS[oracle.answers]
+    count = count or (FROM_USERS_COARSE if oracle.box.narrow else FROM_USERS[oracle.answers])
     of_length = rng.integers(count, size=DRAWN)
     lengths = np.array(asked_lengths(first, last + 1, count, rng))[of_length]
     scale = 2.0 ** rng.uniform(*USER_SIZES, DRAWN)
