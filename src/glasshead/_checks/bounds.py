@@ -15,7 +15,7 @@ from .._errors import ASKED_AGAIN, EVERYWHERE, Evidence
 from .._learned import HeldOut, Learned, LearnedFront
 from .._linalg import rms
 from .._oracles import SINGLE, Oracle
-from .answered import NEIGHBOURS, Answered, apart, ask_by_length, read_groups, with_doubts
+from .answered import NEIGHBOURS, OF_RANGE, Answered, apart, ask_by_length, read_groups, with_doubts
 from .compared import Compared
 from .front_odds import check_odds_behind
 from .odds import MORE_PROBES, NARROW_PROBES, ODDS_PROBES, check_odds
@@ -59,13 +59,13 @@ def strayed(learned: Learned, held: HeldOut, groups: list[Answered], rng: np.ran
     return next(found for each in off if (found := each.evidence(EVERYWHERE)) is not None)
 
 
-def with_more_of_users(
+def read_more_of_users(
     oracle: Oracle, learned: Learned, held: HeldOut, groups: list[Answered], rng: np.random.Generator
 ) -> list[Answered]:
     """These, and more of users' sequences where one of them is answered by far not as was promised, and the bounds that
     follow from the promise excuse it: a near tie is a few, another box as many as it is another one for."""
     users = of_kind(groups, USERS)
-    if not np.any(users.off > FAR_BEYOND * users.level):
+    if not np.any(users.off > np.maximum(FAR_BEYOND * users.level, OF_RANGE / 2 * users.range)):
         return groups
     X = users_sequences(oracle, rng, FROM_USERS_COARSE)
     more = said(learned, Sequences(USERS, X, np.array([rms(x) for x in X])))

@@ -29,11 +29,11 @@ from .answered import OF_RANGE, VOID, Answered, apart, ask_by_length, read_group
 from .bounds import (
     check_law_of_odds,
     check_promise,
+    read_more_of_users,
     strayed,
     with_bounds_behind,
     with_bounds_of_residual,
     with_bounds_of_users,
-    with_more_of_users,
     with_true_bounds,
 )
 from .compared import Compared
@@ -87,7 +87,7 @@ def check_everywhere(
     if learned.measurable and not oracle.exact:
         if (broken := check_promise(oracle, learned, held, groups, rng)) is not None:
             return learned, replace(held, evidence=broken)
-        groups = with_more_of_users(oracle, learned, held, groups, rng)
+        groups = read_more_of_users(oracle, learned, held, groups, rng)
     elif learned.measurable:
         if (found := with_true_bounds(learned, groups)) is not learned:
             learned, groups = found, with_doubts(groups, found, held, rng)
